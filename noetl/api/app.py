@@ -79,8 +79,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    places = WaitingPlaces(settings.server_streams)
-    app.extensions[KEY] = ApiContext(rt, settings, places, TokenRates(), open_issuer(settings))
+    app.extensions[KEY] = make_context(rt, settings)
     problems.register(app)
     guards.register(app)
     with _lock:
@@ -119,6 +118,14 @@ def _make_document() -> dict[str, Any]:
         one.describe()
         described.register_api(one)
     return document.document(described)
+
+
+def make_context(rt: Runtime, settings: Settings) -> ApiContext:
+    """What the requests of an application share at its beginning. Raises ConfigError where the
+    settings of an issuer of tokens cannot be used."""
+    return ApiContext(
+        rt, settings, WaitingPlaces(settings.server_streams), TokenRates(), open_issuer(settings)
+    )
 
 
 def _allow_large_bodies() -> None:

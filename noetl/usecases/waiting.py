@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from time import monotonic
 from typing import Final, TypeVar
 
 from noetl.facts.logs import LogFilter
@@ -75,11 +75,11 @@ def _wait(
 ) -> T:
     """What `look` finds as soon as `is_due`, or when the time is over. Looks every `look_s`
     seconds, whatever is heard."""
-    ends = time.monotonic() + seconds
+    ends = monotonic() + seconds
     with rt.store.watch(execution_id) as watch:
         while True:
             found = look()
-            left = ends - time.monotonic()
+            left = ends - monotonic()
             if left <= 0 or is_due(found):
                 return found
             watch.wait(min(left, look_s))

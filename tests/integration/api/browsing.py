@@ -5,22 +5,10 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
-from flask import Flask
 from flask.testing import FlaskClient
-
-from noetl.api.context import KEY
-from noetl.ui import pages
-from noetl.wsgi import make_site
 
 HOST = "http://localhost"
 OWN = {"Origin": HOST}
-
-
-def with_pages(app: Flask) -> Flask:
-    """The application of an API, with its pages."""
-    context = app.extensions[KEY]
-    pages.register(app, make_site(context.rt, context.settings))
-    return app
 
 
 class Page(HTMLParser):

@@ -10,15 +10,14 @@ from typing import Any, Protocol
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from flask_openapi3.utils import run_validate_response
 
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault, generate_key
 from noetl.usecases import tokens
 
-from .browsing import with_pages
+from .lending import Lend, Lending
+from .watched import Watching
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -53,26 +52,36 @@ def sim() -> Simulation:
 
 
 @pytest.fixture
+def watching(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
+    """Whoever waits for an execution of this simulation."""
+    found = Watching(sim.rt.store, monkeypatch)
+    yield found
+    found.end()
+
+
+@pytest.fixture
 def vault() -> FernetVault:
     return FernetVault(generate_key())
 
 
-def as_documented(answer: Any, responses: dict[int, Any]) -> Any:
-    """Holds every JSON answer of every test against the model that documents it, where there is
-    one."""
-    models = {status: model for status, model in responses.items() if isinstance(model, type)}
-    return run_validate_response(answer, models)
+@pytest.fixture(scope="session")
+def lending() -> Lending:
+    return Lending()
 
 
 @pytest.fixture
-def make(sim: Simulation, vault: FernetVault) -> Callable[..., Flask]:
+def lend(lending: Lending) -> Iterator[Lend]:
+    """`lend(rt, settings)`: an application, with its pages, for as long as the test runs."""
+    yield lending.borrow
+    lending.take_back()
+
+
+@pytest.fixture
+def make(sim: Simulation, vault: FernetVault, lend: Lend) -> Callable[..., Flask]:
     """An application with other settings than the default ones."""
 
     def made(**settings: object) -> Flask:
-        app = create_app(replace(sim.rt, encrypt=vault.encrypt), Settings(**settings))  # type: ignore[arg-type]
-        app.validate_response = True  # type: ignore[attr-defined]
-        app.validate_response_callback = as_documented  # type: ignore[attr-defined]
-        return app
+        return lend(replace(sim.rt, encrypt=vault.encrypt), Settings(**settings))  # type: ignore[arg-type]
 
     return made
 
@@ -104,13 +113,13 @@ class Asking(Protocol):
 @pytest.fixture
 def browser(make: Callable[..., Flask]) -> FlaskClient:
     """Whoever looks at pages where no token is needed, without scripts."""
-    return with_pages(make()).test_client()
+    return make().test_client()
 
 
 @pytest.fixture
 def closed(make: Callable[..., Flask]) -> Flask:
     """An application, with its pages, in which every request needs a token."""
-    return with_pages(make(open=False))
+    return make(open=False)
 
 
 def with_token(client: FlaskClient, text: str) -> FlaskClient:

@@ -13,9 +13,9 @@ from noetl.api.limits import RequestLimit, WaitingPlaces
 from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.errors import Unavailable
+from tests.waiting import GUARD_S, until
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 15.0
 
 
 class Served:
@@ -47,7 +47,21 @@ class Served:
 
     def _stay(self) -> None:
         self.entered.release()
-        assert self.leave.wait(PATIENCE)
+        assert self.leave.wait(GUARD_S)
+
+
+class Turns(threading.BoundedSemaphore):
+    """Turns that count who found none free."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.in_vain: list[int] = []
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        if super().acquire(blocking=False):
+            return True
+        self.in_vain.append(threading.get_ident())
+        return super().acquire(blocking, timeout)
 
 
 def ask(app: RequestLimit, path: str, times: int) -> list[threading.Thread]:
@@ -58,16 +72,17 @@ def ask(app: RequestLimit, path: str, times: int) -> list[threading.Thread]:
 
 
 def test_so_many_requests_are_answered_at_once_and_the_others_have_their_turn_behind_them() -> None:
-    served = Served()
-    threads = ask(RequestLimit(served, 2), "/", 5)
-    for _ in range(2):
-        assert served.entered.acquire(timeout=PATIENCE)
-    assert not served.entered.acquire(timeout=0.1)
+    served, turns = Served(), Turns(2)
+    app = RequestLimit(served, 2)
+    app._turns = turns
+    threads = ask(app, "/", 5)
+    until(lambda: len(turns.in_vain) == 3 or served.inside > 2, "three to wait for their turn")
+    until(lambda: served.inside >= 2, "two to be inside")
     served.leave.set()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(GUARD_S)
     assert (served.most, served.inside) == (2, 0)
-    assert served.entered._value == 3
+    assert served.entered._value == 5
 
 
 def test_who_waits_leaves_its_turn_to_others_and_a_defect_keeps_none() -> None:
@@ -77,14 +92,14 @@ def test_who_waits_leaves_its_turn_to_others_and_a_defect_keeps_none() -> None:
         with pytest.raises(KeyError):
             Client(app).get("/breaks")
     threads = ask(app, "/waits", 1)
-    assert served.entered.acquire(timeout=PATIENCE)
+    assert served.entered.acquire(timeout=GUARD_S)
     with pytest.raises(Unavailable, match="All 1 places"):
         served.places.take({})
     threads += ask(app, "/", 1)
-    assert served.entered.acquire(timeout=PATIENCE)
+    assert served.entered.acquire(timeout=GUARD_S)
     served.leave.set()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(GUARD_S)
     served.places.take({})
 
 

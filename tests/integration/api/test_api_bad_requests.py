@@ -12,9 +12,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.api.permissions import RULES, Rule
+from noetl.config import Settings
 from noetl.errors import NoetlError
 from noetl.testing import Simulation
-from tests.pace import within
+
+from .lending import new_app
 
 HERE = "/api/executions"
 JSON = "application/json"
@@ -22,8 +24,7 @@ JSON = "application/json"
 
 def post(client: FlaskClient, body: bytes | str, **more: Any) -> Any:
     """POST of a raw JSON body. Asserts the manners that every refusal has."""
-    with within(2):
-        answer = client.post(HERE, data=body, **{"content_type": JSON, **more})
+    answer = client.post(HERE, data=body, **{"content_type": JSON, **more})
     assert answer.mimetype == "application/problem+json"
     assert answer.json["status"] == answer.status_code
     assert answer.json["type"].startswith("urn:noetl:problem:")
@@ -226,8 +227,7 @@ def test_a_template_is_rendered_with_its_type(client: FlaskClient) -> None:
     ],
 )
 def test_a_template_that_fails_is_the_callers_error(client: FlaskClient, template: str, kind: str) -> None:
-    with within(2):
-        answer = render(client, template)
+    answer = render(client, template)
     assert answer.status_code == 400
     assert answer.json["type"] == f"urn:noetl:problem:{kind}"
 
@@ -299,12 +299,12 @@ def test_cors_is_off_unless_a_setting_names_the_origin(
 
 @pytest.mark.parametrize("error", [RuntimeError("secret inside"), NoetlError("secret inside")])
 def test_a_defect_is_a_500_that_says_nothing_of_the_inside(
-    make: Callable[..., Flask],
+    sim: Simulation,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    app = make()
+    app = new_app(sim.rt, Settings())
     monkeypatch.setitem(cast("dict[str, Rule]", RULES), "broken", Rule("anybody"))
 
     def broken() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +14,8 @@ from noetl.api.answers import EventPage
 from noetl.api.streams import serve_frames, stream
 from noetl.store.envelope import from_json
 from noetl.testing import Simulation
+
+from .watched import Watching
 
 Started = Callable[..., str]
 STREAM = {"Accept": "text/event-stream"}
@@ -126,20 +126,12 @@ def test_a_stream_of_an_unknown_execution_is_a_plain_404(client: FlaskClient) ->
     assert answer.mimetype == "application/problem+json"
 
 
-def later(work: Callable[[], object], seconds: float = 0.05) -> threading.Timer:
-    """Does it in a while, in another thread."""
-    timer = threading.Timer(seconds, work)
-    timer.start()
-    return timer
-
-
-def test_a_stream_tells_news_as_they_are_committed(sim: Simulation) -> None:
+def test_a_stream_tells_news_as_they_are_committed(sim: Simulation, watching: Watching) -> None:
     """Nobody looks at intervals here: without the commit the stream would wait for its
     heartbeat."""
     execution_id = sim.start()
-    settling = later(sim.settle)
-    told = frames("".join(stream(sim.rt, execution_id, 0, heartbeat_s=60)))
-    settling.join()
+    watching.meanwhile = sim.settle
+    told = frames("".join(stream(sim.rt, execution_id, 0, heartbeat_s=3600)))
     assert [one["event"] for one in told] == [*sim.types(execution_id), "end"]
 
 
@@ -194,26 +186,25 @@ def test_streams_and_long_polls_have_places_of_their_own(
 
 
 def test_a_page_that_waits_comes_with_the_next_event(
-    client: FlaskClient, sim: Simulation, started: Started
+    client: FlaskClient, sim: Simulation, watching: Watching, started: Started
 ) -> None:
     execution_id = started()
-    settling = later(sim.settle)
+    watching.meanwhile = sim.settle
     page = client.get(f"/api/executions/{execution_id}/events?after=1&wait=50").json
-    settling.join()
     assert page["events"][0]["version"] == 2
 
 
 @pytest.mark.parametrize("until", ["end", "idle"])
 def test_a_page_waits_for_an_idle_execution_unless_it_is_asked_about_that(
-    client: FlaskClient, sim: Simulation, started: Started, until: str
+    client: FlaskClient, sim: Simulation, watching: Watching, started: Started, until: str
 ) -> None:
     execution_id = started(wait_for_go=True)
     sim.settle()
+    watching.lets_time_pass = True
     head = len(sim.events(execution_id))
-    began = time.monotonic()
     page = client.get(f"/api/executions/{execution_id}/events?after={head}&wait=0.3&until={until}").json
     assert (page["events"], page["status"], page["idle"]) == ([], "waiting", True)
-    assert (time.monotonic() - began >= 0.3) is (until == "end")
+    assert watching.granted == ([0.3] if until == "end" else [])
 
 
 def test_a_page_says_whether_anything_happens_by_itself(

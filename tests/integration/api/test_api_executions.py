@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
-from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases import inspect
+
+from .lending import Lend
 
 Started = Callable[..., str]
 
@@ -471,11 +471,11 @@ def test_overrides_of_what_the_playbook_does_not_know_are_refused_unless_they_ar
 
 
 def test_directories_are_taken_where_the_server_runs_for_this_machines_user_alone(
-    sim: Simulation, vault: FernetVault
+    sim: Simulation, lend: Lend
 ) -> None:
     body = {"path": "examples/doubling", "directories": ["/books"]}
-    refused = create_app(sim.rt, Settings()).test_client().post("/api/executions", json=body)
-    own = create_app(sim.rt, Settings(files="user")).test_client()
+    refused = lend(sim.rt, Settings()).test_client().post("/api/executions", json=body)
+    own = lend(sim.rt, Settings(files="user")).test_client()
     taken = own.post("/api/executions", json=body)
     relative = own.post("/api/executions", json={**body, "directories": ["books"]})
 

@@ -10,10 +10,11 @@ import jsonschema
 import pytest
 from flask.testing import FlaskClient
 
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
 from noetl.tools.secrets.vault import FernetVault
+
+from .lending import Lend
 
 PARCEL = """\
 apiVersion: noetl.io/v2
@@ -39,8 +40,8 @@ def sim(vault: FernetVault) -> Simulation:
 
 
 @pytest.fixture
-def client(sim: Simulation) -> Iterator[FlaskClient]:
-    with create_app(sim.rt, Settings()).test_client() as opened:
+def client(sim: Simulation, lend: Lend) -> Iterator[FlaskClient]:
+    with lend(sim.rt, Settings()).test_client() as opened:
         yield opened
 
 

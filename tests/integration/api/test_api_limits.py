@@ -15,8 +15,6 @@ from noetl.testing import Simulation
 from noetl.usecases import catalog
 from noetl.usecases.ports import WorkerRow
 
-from .browsing import with_pages
-
 BOOK = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -42,7 +40,7 @@ def two(sim: Simulation) -> tuple[str, str]:
 
 @pytest.fixture
 def pages(make: Callable[..., Flask]) -> FlaskClient:
-    return with_pages(make()).test_client()
+    return make().test_client()
 
 
 def listed(client: FlaskClient, query: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.api.permissions import RULES, Rule
+from noetl.config import Settings
 from noetl.facts.reference import Retention
 from noetl.testing import Simulation
 from noetl.usecases import catalog, tokens
@@ -19,6 +20,7 @@ from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 
 from .conftest import PLAYBOOK, Asking, with_token
+from .lending import new_app
 
 HERE = "/api/executions"
 MINE = "examples/doubling"
@@ -53,10 +55,11 @@ def test_every_route_has_a_rule_and_every_rule_a_route(closed: Flask) -> None:
     assert {rule.endpoint for rule in closed.url_map.iter_rules()} == set(RULES)
 
 
-def test_a_route_without_a_rule_is_refused_whoever_asks(closed: Flask, sim: Simulation) -> None:
-    closed.add_url_rule("/api/new", "new", lambda: "")
+def test_a_route_without_a_rule_is_refused_whoever_asks(sim: Simulation) -> None:
+    app = new_app(sim.rt, Settings(open=False))
+    app.add_url_rule("/api/new", "new", lambda: "")
     made = tokens.create(sim.rt, "root", ["admin"])
-    answer = with_token(closed.test_client(), made.text).get("/api/new")
+    answer = with_token(app.test_client(), made.text).get("/api/new")
     assert answer.status_code == 403
 
 

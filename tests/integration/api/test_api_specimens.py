@@ -10,11 +10,10 @@ import yaml
 from flask.testing import FlaskClient
 
 from noetl.api import specimens as routes
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.testing import Simulation
 
-from .browsing import with_pages
+from .lending import Lend
 
 Started = Callable[..., str]
 LINES = "application/x-ndjson"
@@ -34,8 +33,8 @@ def there() -> Simulation:
 
 
 @pytest.fixture
-def other(there: Simulation) -> FlaskClient:
-    return create_app(there.rt, Settings()).test_client()
+def other(there: Simulation, lend: Lend) -> FlaskClient:
+    return lend(there.rt, Settings()).test_client()
 
 
 @pytest.fixture
@@ -151,15 +150,14 @@ def test_a_file_may_be_larger_than_other_bodies(
     assert shown[0] == shown[1]
 
 
-def test_its_page_says_what_it_is(there: Simulation, exported: tuple[str, str]) -> None:
+def test_its_page_says_what_it_is(there: Simulation, other: FlaskClient, exported: tuple[str, str]) -> None:
     run, file = exported
-    browser = with_pages(create_app(there.rt, Settings())).test_client()
-    browser.post("/api/executions/import", data=file, content_type=LINES)
-    page = browser.get(f"/executions/{run}")
+    other.post("/api/executions/import", data=file, content_type=LINES)
+    page = other.get(f"/executions/{run}")
     assert page.status_code == 200
     assert "imported on 2026-" in page.text
     own = there.start()
-    assert "imported on" not in browser.get(f"/executions/{own}").text
+    assert "imported on" not in other.get(f"/executions/{own}").text
 
 
 def test_a_test_is_made_of_an_execution(client: FlaskClient, sim: Simulation, started: Started) -> None:

@@ -11,11 +11,12 @@ from flask.testing import FlaskClient
 from sqlalchemy import event
 
 from noetl import bootstrap
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.store.sql import SqlStore
+
+from .lending import Lend
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -45,10 +46,10 @@ def store(settings: Settings) -> Iterator[SqlStore]:
 
 
 @pytest.fixture
-def client(settings: Settings, store: SqlStore) -> Iterator[FlaskClient]:
+def client(settings: Settings, store: SqlStore, lend: Lend) -> Iterator[FlaskClient]:
     """Of a server that has started an execution before: what there is to learn is known."""
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), store=store)
-    with create_app(rt, settings).test_client() as opened:
+    with lend(rt, settings).test_client() as opened:
         assert opened.post("/api/catalog", json={"content": PLAYBOOK}).status_code == 201
         assert opened.post("/api/executions", json=BODY).status_code == 202
         yield opened

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -11,39 +9,33 @@ from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
 
+from .watched import Watching
+
 Started = Callable[..., str]
 BODY = {"path": "examples/doubling"}
 
 
-def soon(sim: Simulation) -> threading.Timer:
-    timer = threading.Timer(0.05, sim.settle)
-    timer.start()
-    return timer
-
-
 @pytest.mark.parametrize("where", ["/api/executions/{}/result", "/api/workflows/result/{}"])
 def test_a_result_that_is_waited_for_comes_with_the_end(
-    client: FlaskClient, sim: Simulation, started: Started, where: str
+    client: FlaskClient, sim: Simulation, watching: Watching, started: Started, where: str
 ) -> None:
     execution_id = started()
-    settling = soon(sim)
+    watching.meanwhile = sim.settle
     answer = client.get(f"{where.format(execution_id)}?wait=50").json
-    settling.join()
     assert (answer["status"], answer["result"]) == ("completed", {"total": 4})
 
 
 def test_after_so_many_seconds_the_answer_tells_what_is_so_then(
-    client: FlaskClient, sim: Simulation, started: Started
+    client: FlaskClient, sim: Simulation, watching: Watching, started: Started
 ) -> None:
     execution_id = started(wait_for_go=True)
     sim.settle()
-    began = time.monotonic()
+    watching.lets_time_pass = True
     answer = client.get(f"/api/executions/{execution_id}/result?wait=0.3").json
     assert (answer["status"], answer["result"], answer["error"]) == ("waiting", None, None)
-    assert time.monotonic() - began >= 0.3
-    began = time.monotonic()
+    assert watching.granted == [0.3]
     assert client.get(f"/api/executions/{execution_id}/result?wait=50&until=idle").json["status"] == "waiting"
-    assert time.monotonic() - began < 40
+    assert watching.granted == [0.3], "it is idle already"
 
 
 CALLER = """\
@@ -56,18 +48,17 @@ workflow:
 """
 
 
-def test_a_caller_is_idle_as_soon_as_those_that_it_called_are(client: FlaskClient, sim: Simulation) -> None:
+def test_a_caller_is_idle_as_soon_as_those_that_it_called_are(
+    client: FlaskClient, sim: Simulation, watching: Watching
+) -> None:
     """Whose turns are not commits of its own: the caller hears of none here."""
     links = client.post("/api/executions", json={"playbook": CALLER}).json["links"]
     sim.settle()
     (child,) = client.get(links["children"]).json["executions"]
     client.patch(f"/api/executions/{child['execution_id']}/ctx", json={"other": 1})
     assert client.get(links["events"]).json["idle"] is False
-    settling = soon(sim)
-    began = time.monotonic()
-    answer = client.get(f"{links['result']}?wait=50&until=idle").json
-    assert (answer["status"], time.monotonic() - began < 40) == ("waiting", True)
-    settling.join()
+    watching.meanwhile = sim.settle
+    assert client.get(f"{links['result']}?wait=50&until=idle").json["status"] == "waiting"
 
 
 def test_who_is_over_is_not_waited_for(client: FlaskClient, sim: Simulation, started: Started) -> None:
@@ -96,11 +87,10 @@ def test_waiting_for_nobody_is_a_404_at_once(client: FlaskClient) -> None:
     "prefer", ["wait=50", "respond-async, wait=50", 'Wait="50"; x=1', "wait=999999999999"]
 )
 def test_a_start_that_prefers_to_wait_is_answered_with_the_result(
-    client: FlaskClient, sim: Simulation, where: str, prefer: str
+    client: FlaskClient, sim: Simulation, watching: Watching, where: str, prefer: str
 ) -> None:
-    settling = soon(sim)
+    watching.meanwhile = sim.settle
     answer = client.post(where, json=BODY, headers={"Prefer": prefer})
-    settling.join()
     assert (answer.status_code, answer.json["status"], answer.json["result"]) == (
         200,
         "completed",
@@ -110,10 +100,12 @@ def test_a_start_that_prefers_to_wait_is_answered_with_the_result(
     assert answer.headers["Location"] == answer.json["links"]["self"]
 
 
-def test_a_start_that_does_not_end_in_time_is_accepted(client: FlaskClient) -> None:
+def test_a_start_that_does_not_end_in_time_is_accepted(client: FlaskClient, watching: Watching) -> None:
+    watching.lets_time_pass = True
     answer = client.post("/api/executions", json=BODY, headers={"Prefer": "wait=1"})
     assert (answer.status_code, answer.json["status"], "result" in answer.json) == (202, "pending", False)
     assert answer.headers["Preference-Applied"] == "wait=1"
+    assert watching.granted == [1.0]
     assert answer.headers["Location"] == answer.json["links"]["self"]
 
 

@@ -21,7 +21,7 @@ from noetl.tools.secrets.vault import FernetVault
 from noetl.usecases import audit, credentials, tokens
 from noetl.usecases.ports import AuditEntry, AuditFilter
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 #: Nothing but the database ever has it, encrypted.
 CANARY = "canary-9f3b-never-shown"
@@ -228,7 +228,7 @@ def test_a_credential_is_deleted_once_that_is_confirmed(browser: FlaskClient, si
 def test_a_credential_tells_who_saved_the_one_that_is_there(
     make: Callable[..., Flask], sim: Simulation
 ) -> None:
-    browser = with_pages(make()).test_client()
+    browser = make().test_client()
     post(browser, "save_credential", name="db", type="bearer", **{"field.token": "x"})
     credentials.save(sim.rt, "db", "basic", {"username": "u"}, credentials.audience("etl"))
     told = text_of(browser)

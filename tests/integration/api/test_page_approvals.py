@@ -18,7 +18,7 @@ from noetl.usecases.access import ANYBODY
 from noetl.usecases.open_approvals import open_in
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import HOST, OWN, Page, sign_in, with_pages
+from .browsing import HOST, OWN, Page, sign_in
 
 SIGNS = """\
 apiVersion: noetl.io/v2
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_said_and_what_was_typed_stays(
 def test_a_page_from_elsewhere_answers_nothing(
     make: Callable[..., Flask], sim: Simulation, headers: dict[str, str]
 ) -> None:
-    client = with_pages(make(cors_origins=("https://evil.example",))).test_client()
+    client = make(cors_origins=("https://evil.example",)).test_client()
     run = sim.start({"by": ["anybody"]})
     sim.settle()
     page = Page(look(client, run).text)
@@ -186,7 +186,7 @@ def test_a_page_from_elsewhere_answers_nothing(
 def test_a_form_that_no_page_has_shown_answers_nothing(
     make: Callable[..., Flask], sim: Simulation, run: str
 ) -> None:
-    client = with_pages(make()).test_client()
+    client = make().test_client()
     fields = {**Page(look(client, run).text).fields, "answer": "reject"}
     for forged in ({}, {"form_key": ""}, {"form_key": "x"}):
         sent = {**{name: text for name, text in fields.items() if name != "form_key"}, **forged}
@@ -195,7 +195,7 @@ def test_a_form_that_no_page_has_shown_answers_nothing(
             400,
             True,
         )
-    stranger = with_pages(make()).test_client()
+    stranger = make().test_client()
     assert send(stranger, run, fields).status_code == 400, "the cookie is another browser's"
     sim.settle()
     assert sim.report(run).row.status == "waiting"
@@ -254,7 +254,7 @@ def test_each_is_told_about_oneself_though_all_heard_the_same(
 
 
 def test_where_no_token_is_needed_one_can_sign_in(make: Callable[..., Flask], sim: Simulation) -> None:
-    client, run = with_pages(make()).test_client(), sim.start()
+    client, run = make().test_client(), sim.start()
     sim.settle()
     page = Page(look(client, run).text)
     assert "Where you are asked by your name" in page.text
@@ -284,6 +284,6 @@ def test_many_are_shown_in_part(make: Callable[..., Flask], sim: Simulation) -> 
     catalog.register(sim.rt, many, "many.yaml")
     run = start(sim.rt, StartRequest("tests/many")).execution_id
     sim.settle()
-    text = look(with_pages(make()).test_client(), run).text
+    text = look(make().test_client(), run).text
     assert text.count('<form class="asking"') == 50
     assert "and 10 more" in text

@@ -23,7 +23,7 @@ from noetl.ui.listing import PAGE
 from noetl.usecases import catalog, control, inspect, pausing, tokens
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 OTHER = """\
 apiVersion: noetl.io/v2
@@ -359,7 +359,7 @@ def part(browser: FlaskClient, moment: str, query: str = "") -> str:
 def test_a_part_is_made_once_for_all_who_heard_of_the_same_change(
     make: Callable[..., Flask], sim: Simulation
 ) -> None:
-    app = with_pages(make())
+    app = make()
     one, two = app.test_client(), app.test_client()
     run = sim.start()
     heard = say_now()
@@ -372,7 +372,7 @@ def test_a_part_is_made_once_for_all_who_heard_of_the_same_change(
 
 
 def test_so_is_the_page_of_an_execution(make: Callable[..., Flask], sim: Simulation) -> None:
-    app = with_pages(make())
+    app = make()
     run = sim.start()
     headers, before = {"HX-Request": "true", "News-At": say_now()}, len(sim.events(run))
 
@@ -390,7 +390,7 @@ def test_so_is_the_page_of_an_execution(make: Callable[..., Flask], sim: Simulat
 def test_each_browser_has_the_marks_of_its_own_forms_in_it(
     make: Callable[..., Flask], sim: Simulation
 ) -> None:
-    app = with_pages(make())
+    app = make()
     sim.start()
     heard = say_now()
     keys = []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from noetl.ui import flower
 from noetl.usecases import tokens
 from tests.ports import free_port
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 
 STEERS = [
     *(f"worker/{what}/w@host" for what in ("shutdown", "pool/restart", "pool/grow", "pool/shrink")),
@@ -37,9 +38,15 @@ class Reader(FlaskClient):
         return super().open(*args, buffered=buffered, **more)
 
 
+def over(server: BaseServer) -> threading.Event:
+    """What is set when that server is."""
+    found: threading.Event = server.over  # type: ignore[attr-defined]
+    return found
+
+
 class Told(BaseHTTPRequestHandler):
     """Answers with what it was asked; `/flower/to?WHERE` leads elsewhere, `/flower/large` is, and
-    `/flower/slow` comes late, `/flower/closed` wants a password, `/flower/tls` is at another
+    `/flower/slow` never comes, `/flower/closed` wants a password, `/flower/tls` is at another
     server."""
 
     def _answer(self) -> None:
@@ -52,7 +59,8 @@ class Told(BaseHTTPRequestHandler):
         }
         path, _, query = self.path.partition("?")
         if path == "/flower/slow":
-            threading.Event().wait(1.0)
+            over(self.server).wait()
+            return
         self.send_response({"/flower/to": 302, "/flower/tls": 301, "/flower/closed": 401}.get(path, 200))
         self.send_header("Content-Type", "application/json")
         self.send_header("Set-Cookie", "_xsrf=1; Path=/")
@@ -86,12 +94,14 @@ def open_browser(app: Flask) -> FlaskClient:
 def serve(host: str, certificate: Path | None = None) -> Iterator[int]:
     """The port on which something that tells what it was asked listens there."""
     with ThreadingHTTPServer((host, 0), Told) as server:
+        server.over = threading.Event()  # type: ignore[attr-defined]
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_address[1]
+        over(server).set()
         server.shutdown()
 
 
@@ -103,12 +113,12 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def browser(make: Callable[..., Flask], port: int) -> FlaskClient:
-    return open_browser(with_pages(make(flower_port=port)))
+    return open_browser(make(flower_port=port))
 
 
 @pytest.fixture
 def signed_in(make: Callable[..., Flask], sim: Simulation, port: int) -> Callable[..., FlaskClient]:
-    app = with_pages(make(open=False, flower_port=port))
+    app = make(open=False, flower_port=port)
 
     def sign(*scopes: str) -> FlaskClient:
         client = open_browser(app)
@@ -144,7 +154,7 @@ def test_flower_is_told_what_is_asked_and_nothing_of_who_asks(
 
 
 def test_the_password_of_flower_is_sent_by_the_server(make: Callable[..., Flask], port: int) -> None:
-    browser = open_browser(with_pages(make(flower_port=port, flower_auth="noetl:p:w")))
+    browser = open_browser(make(flower_port=port, flower_auth="noetl:p:w"))
     told = browser.get("/flower/").json
     assert told["headers"]["Authorization"] == "Basic bm9ldGw6cDp3"
 
@@ -272,7 +282,7 @@ def test_questions_that_were_answered_make_room(
 
 def test_where_no_flower_answers_the_command_that_starts_it_is_said(make: Callable[..., Flask]) -> None:
     port = free_port()
-    answer = open_browser(with_pages(make(flower_port=port))).get("/flower/")
+    answer = open_browser(make(flower_port=port)).get("/flower/")
     assert (answer.status_code, answer.mimetype) == (503, "text/html")
     text = Page(answer.text).text
     assert f"celery -A noetl flower --address=127.0.0.1 --port={port} --url_prefix=flower" in text
@@ -292,7 +302,7 @@ def test_who_has_not_signed_in_does_so_first(closed: Flask) -> None:
 
 
 def elsewhere(make: Callable[..., Flask], url: str) -> FlaskClient:
-    return open_browser(with_pages(make(flower_url=url, flower_auth="noetl:pw")))
+    return open_browser(make(flower_url=url, flower_auth="noetl:pw"))
 
 
 def test_a_flower_elsewhere_is_asked_there_with_its_password(make: Callable[..., Flask]) -> None:

@@ -14,7 +14,6 @@ import pytest
 from flask.testing import FlaskClient
 
 from noetl import bootstrap
-from noetl.api.app import create_app
 from noetl.config import Settings
 from noetl.facts.reference import Retention
 from noetl.ui.run.artifacts import PAGE
@@ -22,10 +21,11 @@ from noetl.usecases import catalog, inspect, tokens
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
-from .browsing import Page, with_pages
+from .browsing import Page
 from .conftest import with_token
+from .lending import Lend
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -102,14 +102,14 @@ def rt(settings: Settings) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def browser(rt: Runtime, settings: Settings) -> FlaskClient:
-    return with_pages(create_app(rt, settings)).test_client()
+def browser(rt: Runtime, settings: Settings, lend: Lend) -> FlaskClient:
+    return lend(rt, settings).test_client()
 
 
 def run(rt: Runtime, playbook: str) -> str:
     row = catalog.register(rt, playbook)
     begun = start(rt, StartRequest(row.path, row.version, {})).execution_id
-    eventually(lambda: inspect.execution(rt, begun).status in ENDED, f"the end of {row.path}")
+    until(lambda: inspect.execution(rt, begun).status in ENDED, f"the end of {row.path}")
     assert inspect.execution(rt, begun).status == "completed", inspect.report(rt, begun).error
     return begun
 
@@ -217,9 +217,9 @@ def test_a_picture_among_results_is_shown(
 
 
 def test_who_may_not_read_an_execution_gets_none_of_its_files(
-    rt: Runtime, settings: Settings, keeps: str
+    rt: Runtime, settings: Settings, keeps: str, lend: Lend
 ) -> None:
-    app = with_pages(create_app(rt, replace(settings, open=False)))
+    app = lend(rt, replace(settings, open=False))
     stranger, reader = (
         with_token(app.test_client(), tokens.create(rt, name, [grant]).text)
         for name, grant in (("stranger", "read:other/*"), ("reader", "read:demo/*"))

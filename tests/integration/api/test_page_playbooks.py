@@ -17,7 +17,7 @@ from noetl.ui.playbook.runs import MOST
 from noetl.usecases import catalog, inspect, moment, tokens
 from noetl.usecases.start import StartRequest, start
 
-from .browsing import OWN, Page, sign_in, with_pages
+from .browsing import OWN, Page, sign_in
 from .conftest import Asking
 
 ORDERS = """\
@@ -444,7 +444,7 @@ def test_who_may_only_read_has_no_form(closed: Flask, sim: Simulation, orders: l
 
 
 def test_a_start_is_refused_where_too_much_waits(make: Callable[..., Flask], sim: Simulation) -> None:
-    browser = with_pages(make(backlog=1)).test_client()
+    browser = make(backlog=1).test_client()
     for _ in range(3):
         sim.start()
     sim.pass_time(5)

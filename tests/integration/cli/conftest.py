@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import pytest
 
 from noetl.cli.main import main
+from tests import zygote
 
 ROOT = Path(__file__).parents[3]
 
@@ -96,16 +97,21 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.fixture
 def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """`program("run", ...)` as a process of its own, its streams piped. Where the test fails, it is
-    killed."""
+    killed. It is forked from one that has imported NoETL already; with `true=True` Python starts
+    it, as a user would."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
+    def start(*argv: str, true: bool = False, **options: Any) -> subprocess.Popen[str]:
         streams = {
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "stdin": subprocess.DEVNULL,
         } | options
-        process = subprocess.Popen([sys.executable, "-m", "noetl", *argv], text=True, **streams)
+        process: subprocess.Popen[str]
+        if true:
+            process = subprocess.Popen([sys.executable, "-m", "noetl", *argv], text=True, **streams)
+        else:
+            process = zygote.Popen(["noetl", *argv], text=True, **streams)
         started.append(process)
         return process
 
@@ -114,3 +120,14 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+def read_to(stream: IO[str] | None, words: str) -> str:
+    """All lines up to the one that has these words, or to the end."""
+    assert stream is not None, "it has no pipe"
+    said = ""
+    for line in stream:
+        said += line
+        if words in line:
+            break
+    return said

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import zygote
 
 from .conftest import Cli
 
@@ -159,6 +159,6 @@ def test_what_cannot_be_is_one_sentence(cli: Cli, flow: Path, words: tuple[str, 
 def test_from_outside_in_a_process_of_its_own(cli: Cli, flow: Path) -> None:
     first = _failed(cli, flow)
     _mend(flow)
-    argv = [sys.executable, "-m", "noetl", "execution", "retry", first, "--playbook", "flow.yaml"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    argv = ["noetl", "execution", "retry", first, "--playbook", "flow.yaml"]
+    done = zygote.run(argv, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "6"), done.stderr

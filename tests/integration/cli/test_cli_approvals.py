@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from noetl.local_access import local_caller
+from tests import zygote
 
 from .conftest import Cli
 
@@ -161,8 +160,8 @@ def test_a_person_is_asked_field_by_field(cli: Cli) -> None:
         ("more (object): ", ""),
     ]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "noetl", "execution", "approve", run],
+    process = zygote.Popen(
+        ["noetl", "execution", "approve", run],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -170,7 +169,7 @@ def test_a_person_is_asked_field_by_field(cli: Cli) -> None:
     os.close(theirs)
     try:
         shown = answer_prompts(ours, typed)
-        assert process.wait(20) == 0
+        assert process.wait() == 0
     finally:
         process.kill()
         os.close(ours)

@@ -91,6 +91,6 @@ def test_what_authors_write_runs_as_a_program(
     program: Callable[..., subprocess.Popen[str]], home: Path
 ) -> None:
     running = program("run", IN_A_PROCESS)
-    out, err = running.communicate(timeout=100)
+    out, err = running.communicate()
     assert running.returncode == 0, err
     assert json.loads(out) == results()[IN_A_PROCESS]

@@ -75,5 +75,5 @@ def test_what_names_nothing_or_too_much_is_one_sentence(cli: Cli) -> None:
 
 def test_the_installed_command_takes_a_key(cli: Cli, program: Callable[..., subprocess.Popen[str]]) -> None:
     run = _waiting(cli, "100% sure?")
-    out, err = program("execution", "show", "100% sure?").communicate(timeout=60)
+    out, err = program("execution", "show", "100% sure?").communicate()
     assert (out.split()[0], err) == (run, "")

@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +18,8 @@ from noetl.cli.stack import register_called
 from noetl.errors import PlaybookInvalid
 from noetl.testing import Simulation
 from noetl.usecases import catalog
+from tests.gates import Gate
+from tests.waiting import until
 
 from .conftest import Cli
 
@@ -196,15 +197,24 @@ def test_no_id_lists_nobody(cli: Cli) -> None:
     assert (ended.code, ended.err) == (2, told)
 
 
-def test_a_run_stays_until_its_detached_children_have_ended(cli: Cli) -> None:
-    child("import time; time.sleep(0.3)")
+def test_a_run_stays_until_its_detached_children_have_ended(
+    cli: Cli, program: Program, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    child(gate.python())
     write(
         "caller",
         "workflow: [{step: start, tool: {kind: playbook, path: tests/child, detached: true}}]\n",
     )
-    ended = cli("run", "caller.yaml")
-    assert ended.code == 0
-    assert "start: calls playbook tests/child (execution " in ended.err
+    process = program("run", "caller.yaml")
+    until(
+        lambda: gate.arrived() and listed(cli, "--path", "tests/caller", "--status", "completed"), "the end"
+    )
+    assert process.poll() is None
+    gate.open()
+    err = process.communicate()[1]
+    assert process.returncode == 0
+    assert "start: calls playbook tests/child (execution " in err
     assert [row["status"] for row in listed(cli)] == ["completed", "completed"]
 
 
@@ -226,21 +236,15 @@ def test_json_is_json_and_nothing_else(cli: Cli) -> None:
 
 
 def waiting_for(cli: Cli, path: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        running = listed(cli, "--path", path, "--status", "running")
-        if running:
-            return running[0]
-        time.sleep(0.05)
-    pytest.fail(f"{path} does not run")
+    return until(lambda: listed(cli, "--path", path, "--status", "running"), f"{path} to run")[0]
 
 
 def test_ctrl_c_ends_the_children_too(cli: Cli, program: Program) -> None:
-    child("import time; time.sleep(60)")
+    child("import time; time.sleep(600)")
     process = program("run", "caller.yaml")
     waiting_for(cli, "tests/child")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 1
+    assert process.wait() == 1
     process.communicate()
     assert [row["status"] for row in listed(cli)] == ["cancelled", "cancelled"]
 
@@ -249,7 +253,7 @@ def test_cancelling_a_caller_whose_process_has_gone_ends_its_children(
     cli: Cli, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_CANCEL_GRACE_S", "0.3")
-    child("import time; time.sleep(60)")
+    child("import time; time.sleep(600)")
     process = program("run", "caller.yaml")
     called = waiting_for(cli, "tests/child")
     process.kill()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,12 @@ from typing import Any
 
 import pytest
 
-from .conftest import Cli
+from tests.gates import Gate
+from tests.waiting import until
+
+from .conftest import Cli, read_to
+
+Program = Callable[..., "subprocess.Popen[str]"]
 
 ORDER = """\
 apiVersion: noetl.io/v2
@@ -33,23 +37,37 @@ workflow:
       code: |
         raise ValueError(f"order {order} is refused")
 """
-MENDED = ORDER.replace('raise ValueError(f"order {order} is refused")', "result = order")
-SLOW = ORDER.replace(
-    'raise ValueError(f"order {order} is refused")', "import time; time.sleep(1); result = order"
-)
+REFUSES = 'raise ValueError(f"order {order} is refused")'
+MENDED = ORDER.replace(REFUSES, "result = order")
 FAILED = "status = 'failed' and error ~ 'refused'"
 RETRY = ("execution", "retry", "--where", FAILED)
 
 
 @pytest.fixture
-def failed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def gate(tmp_path: Path) -> Gate:
+    """Where orders of `slow.yaml` wait."""
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the three that failed were begun, and a copy of their home."""
+    return tmp_path_factory.mktemp("failed")
+
+
+@pytest.fixture
+def failed(cli: Cli, home: Path, folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Three executions that failed, oldest first."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "order.yaml").write_text(ORDER)
-    (tmp_path / "mended.yaml").write_text(MENDED)
-    (tmp_path / "slow.yaml").write_text(SLOW)
-    for number in (1, 2, 3):
-        assert cli("run", "order.yaml", "-q", "--set", f"order={number}").code == 1
+    monkeypatch.chdir(folder)
+    (folder / "order.yaml").write_text(ORDER)
+    (folder / "mended.yaml").write_text(MENDED)
+    code = (gate.python() + "result = order").replace("\n", "\n        ")
+    (folder / "slow.yaml").write_text(ORDER.replace(REFUSES, code))
+    if not (folder / "home").exists():
+        for number in (1, 2, 3):
+            assert cli("run", "order.yaml", "-q", "--set", f"order={number}").code == 1
+        shutil.copytree(home, folder / "home")
+    shutil.copytree(folder / "home", home, dirs_exist_ok=True)
     rows = json.loads(cli("execution", "list", "--where", FAILED, "--json").out)
     return [row["execution_id"] for row in reversed(rows)]
 
@@ -116,15 +134,18 @@ def test_values_are_read_as_the_playbook_declares_them(cli: Cli, failed: list[st
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_operation_whose_process_was_ended_is_resumed(
-    cli: Cli, failed: list[str], how: signal.Signals
+    cli: Cli, program: Program, failed: list[str], gate: Gate, how: signal.Signals
 ) -> None:
-    program = [sys.executable, "-m", "noetl", *RETRY, "--playbook", "slow.yaml", "--concurrency", "1"]
-    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-    name = _wait(lambda: _started(cli))
+    process = program(*RETRY, "--playbook", "slow.yaml", "--concurrency", "1")
+    until(lambda: gate.arrived() == 1 or process.poll() is not None, "the first one at the gate")
+    name = _begun(cli)
     # While it lives it is left to it.
     assert cli("operation", "resume", name).out.startswith(f"{name}: running (")
     process.send_signal(how)
-    said = process.communicate(timeout=30)[1]
+    # What runs may end then, and nothing else begins.
+    said = read_to(process.stderr, "What runs is waited for")
+    gate.open()
+    said += process.communicate()[1]
     found = json.loads(cli("operation", "show", name, "--json").out)
     if how is signal.SIGINT:
         assert (process.returncode, f"noetl operation resume {name}" in said) == (130, True), said
@@ -139,12 +160,14 @@ def test_an_operation_whose_process_was_ended_is_resumed(
 
 
 def test_what_a_cancelled_operation_had_begun_goes_on_where_its_process_was_killed(
-    cli: Cli, failed: list[str]
+    cli: Cli, program: Program, failed: list[str], gate: Gate
 ) -> None:
-    program = [sys.executable, "-m", "noetl", *RETRY, "--playbook", "slow.yaml", "--concurrency", "1", "-q"]
-    with subprocess.Popen(program) as process:
-        name = _wait(lambda: _started(cli))
-        process.kill()
+    process = program(*RETRY, "--playbook", "slow.yaml", "--concurrency", "1", "-q")
+    until(lambda: gate.arrived() == 1 or process.poll() is not None, "the first one at the gate")
+    name = _begun(cli)
+    process.kill()
+    process.communicate()
+    gate.open()
     assert cli("operation", "cancel", name).out.startswith(f"{name}: cancelling (1 started")
     resumed = cli("operation", "resume", name, "--json")
     found = json.loads(resumed.out)
@@ -152,18 +175,10 @@ def test_what_a_cancelled_operation_had_begun_goes_on_where_its_process_was_kill
     assert found["items"]["completed"] + found["items"]["dropped"] == 3
 
 
-def _started(cli: Cli) -> str | None:
+def _begun(cli: Cli) -> str:
+    """The operation whose first execution has begun."""
     found: list[dict[str, Any]] = json.loads(cli("operation", "list", "--json").out)
-    return next((one["operation_id"] for one in found if one["items"]["started"]), None)
-
-
-def _wait(look: Callable[[], str | None]) -> str:
-    ends = time.monotonic() + 60
-    while time.monotonic() < ends:
-        if (found := look()) is not None:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the operation does not begin")
+    return next(one["operation_id"] for one in found if one["items"]["started"])
 
 
 def test_executions_of_a_stack_are_left_to_it(cli: Cli, tmp_path: Path, failed: list[str]) -> None:

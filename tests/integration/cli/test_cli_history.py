@@ -109,7 +109,7 @@ def test_the_installed_command_explains_what_another_process_ran(
     run: Run, program: Callable[..., subprocess.Popen[str]]
 ) -> None:
     execution_id = run()
-    out, err = program("execution", "explain", execution_id, "done").communicate(timeout=60)
+    out, err = program("execution", "explain", execution_id, "done").communicate()
     assert "It did not run: step 'pay' was skipped: admission was denied." in out
     assert err == ""
 

@@ -4,12 +4,12 @@ secrets are nowhere to be read."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import zygote
 
 PARCEL = """\
 apiVersion: noetl.io/v2
@@ -90,22 +90,8 @@ def test_the_catalog_shows_what_a_playbook_takes(cli: Any, file: str) -> None:
 
 def test_a_program_that_is_given_a_secret_leaves_it_nowhere(file: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    argv = [
-        sys.executable,
-        "-m",
-        "noetl",
-        "run",
-        file,
-        "--json",
-        "-v",
-        "--set",
-        f"token={CANARY}",
-        "--set",
-        "zip=01234",
-    ]
-    done = subprocess.run(
-        argv, capture_output=True, check=False, env={"NOETL_HOME": str(home), "PATH": "/usr/bin:/bin"}
-    )
+    argv = ["noetl", "run", file, "--json", "-v", "--set", f"token={CANARY}", "--set", "zip=01234"]
+    done = zygote.run(argv, capture_output=True, env={"NOETL_HOME": str(home), "PATH": "/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["result"]["letters"] == len(CANARY)
     canary = CANARY.encode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from noetl.facts.limits import AskedSlot
 from noetl.testing import Simulation
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
+from tests.waiting import until
 
 Cli = Callable[..., Any]
 
@@ -104,8 +104,7 @@ def test_what_waits_for_a_slot_is_shown_with_the_command_that_tells_more(cli: Cl
     with run_here() as rt:
         row = catalog.register(rt, BOOK, "bounded.yaml")
         third = start(rt, StartRequest(row.path, row.version)).execution_id
-        while not inspect.report(rt, third).waits:
-            time.sleep(0.02)
+        until(lambda: inspect.report(rt, third).waits, "the third one to wait")
     text = "a slot of 'reports' (2 of 2 taken; paused by "
     shown = cli("execution", "show", third).out
     assert f"start waits for {text}" in shown

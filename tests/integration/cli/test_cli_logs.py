@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,12 @@ from noetl.cli.remote import RemoteExecution
 from noetl.client import Client
 from noetl.config import Settings
 from noetl.tools.code.runner import sandbox
+from tests.gates import Gate
+from tests.waiting import GUARD_S, until
 
 from .conftest import Cli
+
+Program = Callable[..., "subprocess.Popen[str]"]
 
 SECRET = "cAnArY-7f3d-91e2-bird"
 PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}IEvQIBADANBgkqhkiG9w0BAQEFAASC{n}" for n in range(9))
@@ -41,10 +44,13 @@ workflow:
       kind: python
       input: {secret: "{{ keychain.k.secret }}", pem: "{{ keychain.k.pem }}"}
       code: |
-        import os, sys, time
-        print("first")
+        import fcntl, os, sys, termios
+        print("first", flush=True)
+        def was_read():
+            return not any(fcntl.ioctl(1, termios.FIONREAD, bytes(4)))
         for part in (secret[:9], secret[9:], "\\n"):
-            os.write(1, part.encode()); time.sleep(0.05)
+            os.write(1, part.encode())
+            while not was_read(): os.sched_yield()
         for line in pem.splitlines():
             print(line, flush=True)
         print("to stderr", file=sys.stderr)
@@ -142,29 +148,28 @@ workflow:
     tool:
       kind: python
       code: |
-        import pathlib, time
+        import time
         for n in range(3):
             print("x" * 40_000, n)
-        print("printed a second before")
-        pathlib.Path("MARK").write_text("")
-        time.sleep(60)
+        print("printed before")
+        time.sleep(600)
 """
 
 
-def test_what_was_printed_a_second_before_a_kill_is_there(cli: Cli, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    Path("killed.yaml").write_text(KILLED.replace("MARK", str(mark)))
-    run = subprocess.Popen([sys.executable, "-m", "noetl", "run", "-q", "killed.yaml"])
-    deadline = time.monotonic() + 60
-    while not mark.exists():
-        assert run.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(1)
+def test_what_a_task_prints_is_kept_while_it_runs_and_stays_when_the_run_is_killed(
+    cli: Cli, program: Program
+) -> None:
+    Path("killed.yaml").write_text(KILLED)
+    run = program("run", "-q", "killed.yaml")
+    until(lambda: json.loads(cli("execution", "list", "--json").out) or run.poll() is not None, "the run")
+
+    def last_line() -> str:
+        return (cli("execution", "logs", newest(cli)).out.splitlines() or [""])[-1]
+
+    until(lambda: last_line() == "start | printed before" or run.poll() is not None, last_line)
     run.send_signal(signal.SIGKILL)
-    run.wait()
-    said = cli("execution", "logs", newest(cli)).out
-    assert said.splitlines()[-1] == "start | printed a second before"
+    run.communicate()
+    assert last_line() == "start | printed before"
 
 
 @pytest.fixture
@@ -272,54 +277,52 @@ def test_what_called_playbooks_print_is_shown_with_the_place_of_the_call(cli: Cl
         assert list(log.new_lines()) == []
 
 
-#: Behind each line, until somebody says that it was read.
-UNTIL_READ = "until [ -e {{ workload.read }}.$n ]; do sleep 0.05; done; "
-STREAMED = f"""\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {{name: streamed, path: tests/streamed}}
-workload: {{read: ""}}
-workflow:
-  - step: start
-    tool: {{kind: shell, command: "for n in 0 1 2; do echo $n; {UNTIL_READ}done"}}
-"""
+def streamed(*commands: str) -> str:
+    return (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: streamed, path: tests/streamed}\n"
+        f"workflow: [{{step: start, tool: {{kind: shell, command: {json.dumps('; '.join(commands))}}}}}]\n"
+    )
 
 
-def test_a_client_reads_pages_and_a_stream_that_ends_with_the_last_line(cli: Cli, server: str) -> None:
-    Path("streamed.yaml").write_text(STREAMED)
+def test_a_client_reads_pages_and_a_stream_that_ends_with_the_last_line(
+    cli: Cli, program: Program, server: str, tmp_path: Path
+) -> None:
+    # Behind each line it waits until somebody has read it.
+    gates = [Gate(tmp_path / f"read-{n}") for n in range(3)]
+    commands = [word for n, gate in enumerate(gates) for word in (f"echo {n}", gate.shell())]
+    Path("streamed.yaml").write_text(streamed(*commands))
     cli("catalog", "register", "streamed.yaml")
-    read = Path("read").absolute()
-    command = [sys.executable, "-m", "noetl", "run", "-q", "streamed.yaml", "--set", f"read={read}"]
-    run = subprocess.Popen(command)
-    while not (found := json.loads(cli("execution", "list", "--json").out)):
-        time.sleep(0.05)
+    run = program("run", "-q", "streamed.yaml")
+    found = until(lambda: json.loads(cli("execution", "list", "--json").out), "the run to begin")
     path = f"{server}/api/executions/{found[0]['execution_id']}/logs"
 
     frames = list[str]()
-    with requests.get(path, headers={"Accept": "text/event-stream"}, stream=True, timeout=30) as answer:
+    with requests.get(path, headers={"Accept": "text/event-stream"}, stream=True, timeout=GUARD_S) as answer:
         for line in answer.iter_lines(chunk_size=1, decode_unicode=True):
             frames += [line] if line else []
             if line.startswith("data: "):
                 # The next line is written only then: they come while it runs, or no more comes.
                 said = json.loads(line.removeprefix("data: ")).get("text", "")
-                Path(f"read.{said.strip()}").touch()
-    assert run.wait() == 0
+                for number in said.split():
+                    gates[int(number)].open()
+    run.communicate()
+    assert run.returncode == 0
     data = [json.loads(line.removeprefix("data: ")) for line in frames if line.startswith("data: ")]
     assert "".join(one["text"] for one in data[:-1]) == "0\n1\n2\n"
     assert (frames[-2], data[-1]["status"]) == ("event: end", "completed")
 
-    first = requests.get(path, params={"limit": 1}, timeout=30).json()
+    first = requests.get(path, params={"limit": 1}, timeout=GUARD_S).json()
     assert (first["chunks"][0]["text"], first["next"], first["status"]) == ("0\n", 1, "completed")
-    rest = requests.get(path, params={"after": 1}, timeout=30).json()
+    rest = requests.get(path, params={"after": 1}, timeout=GUARD_S).json()
     assert ("".join(one["text"] for one in rest["chunks"]), rest["next"]) == ("1\n2\n", None)
-    assert requests.get(path, params={"step": "other"}, timeout=30).json()["chunks"] == []
+    assert requests.get(path, params={"step": "other"}, timeout=GUARD_S).json()["chunks"] == []
     again = {"Accept": "text/event-stream", "Last-Event-ID": str(data[-2]["seq"])}
-    assert requests.get(path, headers=again, timeout=30).status_code == 204
-    assert requests.get(f"{server}/api/executions/1/logs", timeout=30).status_code == 404
+    assert requests.get(path, headers=again, timeout=GUARD_S).status_code == 204
+    assert requests.get(f"{server}/api/executions/1/logs", timeout=GUARD_S).status_code == 404
 
 
 def test_logs_expire_with_the_results_of_their_execution(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("streamed.yaml").write_text(STREAMED.replace(UNTIL_READ, ""))
+    Path("streamed.yaml").write_text(streamed("echo 0", "echo 1", "echo 2"))
     assert cli("run", "streamed.yaml").code == 0
     execution = newest(cli)
     monkeypatch.setenv("NOETL_RESULTS_KEEP_S", "3600")

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 import requests
+from werkzeug.serving import make_server
 
-from tests.acceptance.stack import eventually, is_healthy
+from noetl import bootstrap
+from noetl.api.context import KEY
+from noetl.config import Settings
+from noetl.wsgi import create
+from tests import zygote
 from tests.ports import free_port
-from tests.services import started
+from tests.waiting import GUARD_S
 
 Noetl: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -45,22 +50,24 @@ def noetl(tmp_path: Path, seen: Path, monkeypatch: pytest.MonkeyPatch) -> Noetl:
     (tmp_path / "shown.yaml").write_text(PLAYBOOK)
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "noetl", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return zygote.run(["noetl", *words], cwd=tmp_path, capture_output=True, text=True)
 
     return run
 
 
 @pytest.fixture
-def site(noetl: Noetl, tmp_path: Path) -> Iterator[str]:
-    """A server of that home."""
+def site(noetl: Noetl) -> Iterator[str]:
+    """A server of that home, in this process."""
     assert noetl("db", "upgrade").returncode == 0
-    port = free_port()
-    command = [sys.executable, "-m", "noetl", "server", "--port", str(port)]
-    url = f"http://127.0.0.1:{port}"
-    with started(command, tmp_path / "server.log"):
-        eventually(lambda: is_healthy(url), "the server to answer")
-        yield url
+    app = create(Settings.from_env())
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    bootstrap.close(app.extensions[KEY].rt)
 
 
 def test_pages_are_shown(noetl: Noetl, site: str, seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +76,7 @@ def test_pages_are_shown(noetl: Noetl, site: str, seen: Path, monkeypatch: pytes
     name = json.loads(ran.stdout)["execution_id"]
     assert seen.read_text() == f"{site}/executions/{name}\n", ran.stderr
     assert f"{site}/executions/{name}\n" in ran.stderr
-    assert "tests/shown" in requests.get(f"{site}/executions/{name}", timeout=10).text
+    assert "tests/shown" in requests.get(f"{site}/executions/{name}", timeout=GUARD_S).text
     for words, path in (([], "/"), ([name], f"/executions/{name}"), (["a/b c"], "/executions/a%2Fb%20c")):
         found = noetl("open", *words)
         assert (found.returncode, found.stdout) == (0, ""), found.stderr

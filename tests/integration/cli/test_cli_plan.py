@@ -7,13 +7,13 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import zygote
 
 Cli = Callable[..., Any]
 
@@ -351,8 +351,8 @@ def test_no_colours_are_written_to_what_is_no_terminal(cli: Cli, loading: str) -
 def test_a_terminal_gets_lines_that_fit(loading: str) -> None:
     leader, follower = pty.openpty()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "noetl", "plan", loading],
+        process = zygote.Popen(
+            ["noetl", "plan", loading],
             stdout=follower,
             env={**os.environ, "COLUMNS": "60", "TERM": "xterm"},
         )
@@ -363,7 +363,7 @@ def test_a_terminal_gets_lines_that_fit(loading: str) -> None:
                 read += block
         except OSError:  # how Linux says that nobody writes any more
             pass
-        assert process.wait(60) == 0
+        assert process.wait() == 0
     finally:
         os.close(leader)
     text = read.decode()

@@ -113,8 +113,8 @@ def test_sql_reaches_nothing_but_the_result(cli: Cli, table: str, sql: str) -> N
 def test_a_process_that_used_the_database_ends_without_a_word(
     program: Callable[..., subprocess.Popen[str]], table: str
 ) -> None:
-    with program("result", "sql", table, "select count(*) as n from result") as process:
-        out, err = process.communicate(timeout=60)
+    with program("result", "sql", table, "select count(*) as n from result", true=True) as process:
+        out, err = process.communicate()
     assert (process.returncode, out, err) == (0, "n\n100\n", "")
 
 

@@ -88,7 +88,7 @@ def test_cancel_calls_off_what_waits_and_the_run_ends(cli: Cli, program: Program
     assert "It will be retried at" in cli("execution", "explain", first).out
     cancelled = cli("execution", "cancel", first, "--reason", "not today")
     assert (cancelled.code, cancelled.out) == (0, f"{first}: its retry is called off (now failed).\n")
-    _, err = run.communicate(timeout=30)
+    _, err = run.communicate()
     assert run.returncode == 1
     assert "Its retry, attempt 2 of 3, was called off (not today)." in err
     assert cli("execution", "cancel", first).code == 1
@@ -98,7 +98,7 @@ def test_ctrl_c_calls_off_the_next_attempt(program: Program, cli: Cli) -> None:
     _write("1h")
     run, first = _begin(program)
     run.send_signal(signal.SIGINT)
-    _, err = run.communicate(timeout=30)
+    _, err = run.communicate()
     assert run.returncode == 1
     assert "was called off (interrupted from the keyboard)." in err
     assert len(json.loads(cli("execution", "list", "--json").out)) == 1

@@ -71,11 +71,11 @@ def test_files_go_through_pipes(
 ) -> None:
     run = ran(cli)
     exported = program("execution", "export", run, "-o", "-")
-    text, said = exported.communicate(timeout=60)
+    text, said = exported.communicate()
     assert (exported.returncode, said) == (0, f"{run}: 12 events, 0 results\n")
     elsewhere()
     imported = program("execution", "import", "-", "--json", stdin=subprocess.PIPE)
-    out, _ = imported.communicate(text, timeout=60)
+    out, _ = imported.communicate(text)
     assert imported.returncode == 0
     assert json.loads(out) == {
         "execution_id": run,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -11,68 +11,101 @@ import pytest
 
 from noetl.cli import supervisor as supervising
 from noetl.cli.supervisor import Service, Supervisor
-from tests.pace import within
+from tests.gates import Gate
+from tests.waiting import GUARD_S, until
+
+
+class Clock:
+    """Time that passes where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        os.sched_yield()
+
+
+@pytest.fixture
+def clock(busy: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """That of whoever stops services which have begun."""
+    made = Clock()
+    monkeypatch.setattr(supervising, "time", made)
+    return made
 
 
 @pytest.fixture
 def busy(tmp_path: Path) -> Supervisor:
     """A service that does not end when it is asked to, and one that does."""
     ready = tmp_path / "ready"
-    script = f"trap '' TERM; echo > {ready}; while :; do sleep 0.05; done"
+    script = f"trap '' TERM; echo > {ready}; while :; do sleep 600; done"
     services = [
         Service("worker-stubborn", ["sh", "-c", script], tmp_path / "stubborn.log"),
-        Service("willing", ["sleep", "60"], tmp_path / "willing.log"),
+        Service("willing", ["sleep", "600"], tmp_path / "willing.log"),
     ]
     made = Supervisor(services, {})
     made.start()
-    ends = time.monotonic() + 5
-    while not ready.exists():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    until(ready.exists, "the stubborn one")
     return made
 
 
 def test_workers_that_are_still_at_work_are_named_once_and_may_be_hurried(
-    busy: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    busy: Supervisor, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(supervising, "QUIET_S", 0.1)
-    threading.Timer(0.3, busy.hurry).start()
+    hurried_at = (supervising.QUIET_S + supervising.GRACE_S) / 2
+
+    def sleep(seconds: float) -> None:
+        Clock.sleep(clock, seconds)
+        if clock.now > hurried_at:
+            busy.hurry()
+
+    monkeypatch.setattr(clock, "sleep", sleep)
     pids = list(busy.pids.values())
-    with within(2.0):
-        busy.stop(announce=True)
+    busy.stop(announce=True)
     assert capsys.readouterr().err.count("(worker-stubborn)") == 1
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
-def test_what_does_not_end_within_the_grace_is_killed(
-    busy: Supervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervising, "GRACE_S", 0.3)
+def test_who_is_hurried_waits_for_nobody(busy: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "GRACE_S", 3600)
+    busy.hurry()
     pids = list(busy.pids.values())
-    began = time.monotonic()
-    busy.stop()
-    assert 0.3 <= time.monotonic() - began < 2.0
+    busy.stop(announce=True)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
-def test_what_others_need_ends_when_they_have_ended(tmp_path: Path) -> None:
-    log = tmp_path / "ends"
-    ready = [tmp_path / "broker", tmp_path / "worker"]
+def test_what_does_not_end_within_the_grace_is_killed(busy: Supervisor, clock: Clock) -> None:
+    pids = list(busy.pids.values())
+    busy.stop()
+    assert clock.now > supervising.GRACE_S
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
-    def script(name: str, work_s: float) -> list[str]:
-        end = f"sleep {work_s}; echo {name} >> {log}; exit"
-        return ["sh", "-c", f"trap '{end}' TERM; echo > {tmp_path / name}; while :; do sleep 0.02; done"]
+
+def test_what_others_need_ends_when_they_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "GRACE_S", GUARD_S)
+    log, gate = tmp_path / "ends", Gate(tmp_path / "gate")
+    gate_of_worker = tmp_path / "end-of-worker"
+    gate_of_worker.write_text(gate.shell())
+
+    def script(name: str, work: str) -> list[str]:
+        end = f"{work}; echo {name} >> {log}; kill \\$!; exit"
+        return ["sh", "-c", f'trap "{end}" TERM; sleep 600 & echo > {tmp_path / name}; wait']
 
     made = Supervisor(
         [
-            Service("broker", script("broker", 0), tmp_path / "broker.log", is_needed=True),
-            Service("worker", script("worker", 0.4), tmp_path / "worker.log"),
+            Service("broker", script("broker", ":"), tmp_path / "broker.log", is_needed=True),
+            Service("worker", script("worker", f". {gate_of_worker}"), tmp_path / "worker.log"),
         ],
         {},
     )
     made.start()
-    with within(5.0):
-        while not all(one.exists() for one in ready):
-            time.sleep(0.01)
-    made.stop()
+    until(lambda: (tmp_path / "broker").exists() and (tmp_path / "worker").exists(), "both")
+    stopping = threading.Thread(target=made.stop)
+    stopping.start()
+    until(gate.arrived, "the worker to be asked to end")
+    gate.open()
+    stopping.join(GUARD_S)
     assert log.read_text().split() == ["worker", "broker"]

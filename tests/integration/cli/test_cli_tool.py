@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from noetl.cli.tool import call_tool
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.pipeline.model import Call, Later, Suspension, Where
 from noetl.tools.kit.registry import kinds
+from tests.waiting import until
 
 from .conftest import Cli
 
@@ -146,13 +146,11 @@ def test_its_deadline_is_one_for_all_calls_and_waits() -> None:
 
 
 def test_ctrl_c_ends_the_call(program: Callable[..., subprocess.Popen[str]]) -> None:
-    config = "command: touch began; sleep 300; touch over"
+    config = "command: touch began; sleep 600; touch over"
     process = program("tool", "test", "shell", "--config", config)
-    while not Path("began").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
+    until(lambda: Path("began").exists() or process.poll() is not None, "the call to begin")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert "Interrupted." in err
     assert not Path("over").exists()

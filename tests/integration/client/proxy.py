@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from tests.waiting import GUARD_S
+
 
 @contextmanager
 def losing_the_first_answer(url: str) -> Iterator[str]:
@@ -18,7 +20,7 @@ def losing_the_first_answer(url: str) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            upstream = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+            upstream = http.client.HTTPConnection(urlsplit(url).netloc, timeout=GUARD_S)
             upstream.request("POST", self.path, body, {**self.headers, "Host": urlsplit(url).netloc})
             answer = upstream.getresponse()
             said = answer.read()

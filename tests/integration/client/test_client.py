@@ -10,17 +10,24 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from noetl.client import BatchItem, Client, ExecutionFailed, Started
+from noetl.client import BatchItem, Client, EventPage, ExecutionFailed, Started, sync
 from noetl.client.aio import AsyncClient
 from noetl.config import Settings
 from noetl.errors import BadRequest, Conflict, InputsInvalid, KeyTaken, NotFound, PlaybookInvalid, Unavailable
+from noetl.usecases import waiting
+from noetl.usecases.inspect import NewEvents
+from tests import zygote
+from tests.gates import Gate
+from tests.waiting import GUARD_S
 
 from .conftest import FAILING, GATE, PLAYBOOK, PRINTING, TYPED, served
 from .proxy import losing_the_first_answer
@@ -43,7 +50,7 @@ def test_a_playbook_is_registered_started_and_waited_for(client: Client) -> None
     assert (found.status, found.result) == ("completed", {"double": 42})
     assert client.result(started.execution_id) == found
     assert client.report(started.execution_id)["steps"]["double"]["status"] == "done"
-    assert client.run("client/double", {"n": 3}, timeout_s=30) == {"double": 6}
+    assert client.run("client/double", {"n": 3}, timeout_s=GUARD_S) == {"double": 6}
 
 
 def test_executions_are_run_again_and_forked(client: Client) -> None:
@@ -159,8 +166,17 @@ def test_an_execution_that_did_not_complete_has_no_value(client: Client) -> None
     assert caught.value.outcome.status == "failed"
 
 
+def wait_for_idle(client: Client, execution_id: str) -> EventPage:
+    """The first page of events from which on nothing happens by itself."""
+    page = client.event_page(execution_id, wait_s=20, until_idle=True)
+    while not page.idle:
+        page = client.event_page(execution_id, after=page.version, wait_s=20, until_idle=True)
+    return page
+
+
 def test_who_waits_with_a_timeout_learns_where_the_execution_stands(client: Client) -> None:
     started = client.start("client/gate")
+    wait_for_idle(client, started.execution_id)
 
     with pytest.raises(TimeoutError, match=r"waiting after 0\.3 s"):
         client.wait(started.execution_id, timeout_s=0.3)
@@ -224,8 +240,7 @@ def test_the_command_hands_text_to_a_server_as_it_is_declared(url: str, tmp_path
 
     def run(*given: str) -> subprocess.CompletedProcess[bytes]:
         options = [f"--set={one}" for one in given]
-        argv = [sys.executable, "-m", "noetl", "run", str(file), "--server", url, "--json", *options]
-        return subprocess.run(argv, capture_output=True, check=False)
+        return zygote.run(["noetl", "run", file, "--server", url, "--json", *options], capture_output=True)
 
     done = run("zip=01234", "count=007", "token=0123")
     assert done.returncode == 0, done.stderr
@@ -290,7 +305,7 @@ def printed(client: Client) -> str:
     """An execution whose steps print, and whose result is kept by reference."""
     client.register(PRINTING)
     started = client.start("client/printing")
-    assert client.wait(started.execution_id, timeout_s=60).status == "completed"
+    assert client.wait(started.execution_id, timeout_s=GUARD_S).status == "completed"
     return started.execution_id
 
 
@@ -308,29 +323,40 @@ def test_what_tasks_print_is_streamed_paged_and_read_from_its_end(client: Client
     assert client.last_lines(printed, step="talk", attempt=1) == lines[20:30]
 
 
-def test_logs_are_followed_while_the_execution_runs(client: Client) -> None:
+def test_logs_are_followed_while_the_execution_runs(client: Client, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    code = "print('line 0', flush=True)\n" + gate.python() + "print('line 1')"
     client.register(
-        PRINTING.replace("print('line', n)", "print('line', n, flush=True); __import__('time').sleep(.1)")
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: talking, path: client/talking}\n"
+        f"workflow: [{{step: talk, tool: {{kind: python, code: {json.dumps(code)}}}}}]\n"
     )
-    started = client.start("client/printing")
+    started = client.start("client/talking")
 
     first = next(iter(client.logs(started.execution_id)))
 
     assert first.text.startswith("line 0")
     assert not client.result(started.execution_id).ended
-    assert client.wait(started.execution_id, timeout_s=60).status == "completed"
+    gate.open()
+    assert client.wait(started.execution_id, timeout_s=GUARD_S).status == "completed"
 
 
-def test_a_page_of_events_waits_for_what_is_to_come(client: Client, url: str) -> None:
+def test_a_page_of_events_waits_for_what_is_to_come(
+    client: Client, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     execution_id = client.start("client/gate").execution_id
-    page = client.event_page(execution_id, wait_s=20, until_idle=True)
-    while not page.idle:
-        page = client.event_page(execution_id, after=page.version, wait_s=20, until_idle=True)
+    page = wait_for_idle(client, execution_id)
+    began, wait = threading.Event(), waiting.wait_for_news
 
-    canceller = threading.Timer(0.3, cancel, (url, execution_id))
-    canceller.start()
-    news = client.event_page(execution_id, after=page.version, wait_s=20)
-    canceller.join()
+    def noted(*args: Any, **options: Any) -> NewEvents:
+        began.set()
+        return wait(*args, **options)
+
+    monkeypatch.setattr(waiting, "wait_for_news", noted)
+    with ThreadPoolExecutor(1) as another:
+        asked = another.submit(client.event_page, execution_id, after=page.version, wait_s=60)
+        assert began.wait(GUARD_S)
+        cancel(url, execution_id)
+        news = asked.result(GUARD_S)
 
     assert news.events[0].type == "playbook.cancel.requested"
     assert (page.status, page.next) == ("waiting", None)
@@ -369,7 +395,7 @@ def test_who_waits_where_no_place_is_free_asks_now_and_then(tmp_path: Path) -> N
     with served(Settings(home=tmp_path, server_streams=0)) as full, Client(full) as client:
         client.register(PLAYBOOK)
 
-        assert client.run("client/double", {"n": 4}, timeout_s=30) == {"double": 8}
+        assert client.run("client/double", {"n": 4}, timeout_s=GUARD_S) == {"double": 8}
         with pytest.raises(Unavailable, match=r"The stream does not come back: All 0 places"):
             list(Client(full, tries=1).events(client.start("client/double").execution_id))
 
@@ -385,17 +411,22 @@ def test_a_server_that_has_no_database_says_so_in_its_health(tmp_path: Path) -> 
             client.executions()
 
 
-def test_how_often_is_tried_is_bounded() -> None:
+def test_how_often_is_tried_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(sync, "time", SimpleNamespace(sleep=pauses.append))
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        began = time.monotonic()
-        with (
-            Client(nobody, tries=2) as client,
-            pytest.raises(Unavailable, match=f"The server at {nobody} does"),
-        ):
-            client.executions()
-        assert 0.2 <= time.monotonic() - began < 2
+        for tries in (1, 2, 4):
+            pauses.clear()
+            with (
+                Client(nobody, tries=tries) as client,
+                pytest.raises(Unavailable, match=f"The server at {nobody} does"),
+            ):
+                client.executions()
+            assert len(pauses) == tries - 1
+            assert pauses == sorted(pauses)
+            assert all(pause > 0 for pause in pauses)
 
 
 def test_both_clients_have_the_same_methods_and_parameters() -> None:
@@ -453,7 +484,7 @@ def test_executions_are_started_with_keys_and_found_by_them(client: Client, key:
     again = client.start("client/gate", key=key, on_conflict="return")
     assert (again.execution_id, again.existing) == (run.execution_id, True)
     client.cancel(key)
-    assert client.wait(key, 30).status == "cancelled"
+    assert client.wait(key, GUARD_S).status == "cancelled"
 
 
 def test_executions_are_started_with_labels_and_found_by_them(client: Client) -> None:
@@ -485,7 +516,7 @@ def test_items_of_a_batch_have_keys(client: Client) -> None:
     assert isinstance(two, KeyTaken)
     assert two.execution_id == one.execution_id
     assert isinstance(three, Started)
-    assert client.wait(one.execution_id, 30).status == "cancelled"
+    assert client.wait(one.execution_id, GUARD_S).status == "cancelled"
     assert client.report("batched")["execution_id"] == three.execution_id
     client.cancel("batched")
 
@@ -495,6 +526,6 @@ def test_the_asynchronous_client_takes_keys_as_well(client: Client, url: str) ->
 
     async def ask() -> str:
         async with AsyncClient(url) as opened:
-            return (await opened.wait("a/b ✓", 30)).execution_id
+            return (await opened.wait("a/b ✓", GUARD_S)).execution_id
 
     assert asyncio.run(ask()) == run

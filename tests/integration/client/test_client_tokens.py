@@ -14,6 +14,7 @@ from noetl.client.aio import AsyncClient
 from noetl.client.core import host_here
 from noetl.errors import BadRequest, Forbidden, NoetlError, TooManyRequests, Unauthenticated
 from tests import httpd
+from tests.waiting import GUARD_S
 
 TOKEN = "noetl_k3v9mx27qd_" + "s" * 43
 
@@ -163,7 +164,7 @@ def test_a_wait_that_is_refused_pauses_before_it_asks_again(server: httpd.Server
 
     server.routes["/api/executions/1/result"] = answer
     with Client(server.url, TOKEN) as client:
-        assert client.wait("1", timeout_s=30).result == 1
+        assert client.wait("1", timeout_s=GUARD_S).result == 1
 
 
 def test_tokens_are_made_listed_revoked_and_the_audit_is_read_by_pages(
