@@ -205,7 +205,7 @@ REFUSED = [
     (HEAD + "qreg q[2];\nrx(" + "(" * 60, 4, "more than 50 parentheses within each other"),
     (HEAD + "qreg q[2];\nrx(" + "1+" * 300 + "1) q;", 4, "more than 500 words and marks within parentheses"),
     (HEAD + "qreg q[1];\n" + "h q;\n" * 170_000, 166_666, "more than 500,000 words and marks"),
-    (HEAD + "qreg q[2];\nrx(" + "(" * 1_000_000, 4, "more than 500,000 words and marks"),
+    (HEAD + "qreg q[2];\nrx(" + "(" * 500_100, 4, "more than 500,000 words and marks"),
     (HEAD + "qreg q[1000];\n" + "h q;\n" * 101, 104, "more than 100,000 operations"),
     (HEAD + HEAVY_GATES, 7, "the angles of calls of gates have more than 100,000 parts"),
 ]
