@@ -134,7 +134,7 @@ def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
 
 def test_all_parts_lie_in_the_place_of_their_root_and_go_with_it(everywhere: FileResults) -> None:
     results = everywhere
-    reference = results.put({"a": rows_of(5_000), "b": nested(12_000)}, Retention("9", "step"))
+    reference = results.put({"a": rows_of(20_000), "b": nested(12_000)}, Retention("9", "step"))
     assert list(results.places()) == ["running/9"]
     assert results.remove("running/9") > 3
     assert list(results.places()) == []
