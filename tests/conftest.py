@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -167,12 +168,20 @@ def postgres_url(postgres_databases: services.Databases) -> Iterator[str]:
     postgres_databases.give_back(url)
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite database to copy others from."""
+    file = tmp_path_factory.mktemp("sqlite") / "noetl.sqlite"
+    migrate.upgrade(f"sqlite:///{file}")
+    assert [one.name for one in file.parent.iterdir()] == [file.name], "all of it is in one file"
+    return file
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """The URL of a migrated SQLite database of this test's own."""
-    url = f"sqlite:///{tmp_path}/noetl.sqlite"
-    migrate.upgrade(url)
-    return url
+    file = shutil.copy(sqlite_template, tmp_path / "noetl.sqlite")
+    return f"sqlite:///{file}"
 
 
 @pytest.fixture(scope="session")

@@ -47,9 +47,11 @@ class _Part:
 
 
 class KeptParts:
-    """Those of one process, by what they show and to whom."""
+    """Those of one process, by what they show and to whom. `clock` says seconds of the moments that
+    are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._parts: OrderedDict[Hashable, _Part] = OrderedDict()
 
@@ -57,7 +59,7 @@ class KeptParts:
         """A part that was made after `moment`, as `say_now` says it. Where that is of another
         machine, or is none, it is made now. `within_s`: it is not older than so many seconds,
         whatever the moment: what changes without news."""
-        since, now = _read(moment), time.monotonic()
+        since, now = _read(moment), self._clock()
         if within_s is not None:
             since = now - within_s if since is None or since > now else max(since, now - within_s)
         if since is None or not now - LONGEST_S < since <= now:
@@ -65,7 +67,7 @@ class KeptParts:
         part = self._find(key)
         with part.lock:
             if part.made_at < since:
-                began = time.monotonic()
+                began = self._clock()
                 part.text = make()
                 part.made_at = began
             return part.text

@@ -9,13 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import zygote
+from tests.waiting import until
 
 SOURCE = Path(__file__).parent / "plugin"
 #: What the commands said at 46fb24c: `{run, validate}` (written by `record.py`).
@@ -24,6 +26,14 @@ SECRETS = {
     "seal": {"versions": [{"key": "old"}, {"key": "k"}]},
     "wax": {"versions": [{"colour": "red"}, {"colour": "blue"}]},
 }
+
+#: A program that runs another one, named by its arguments, with the plug-in.
+WITH_PLUGIN = """
+import os, runpy, sys
+sys.path.insert(1, os.environ["PYTHONPATH"])
+sys.argv.pop(0)
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
 
 Noetl = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,6 +65,7 @@ def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
     directory."""
     shutil.copytree(SOURCE / "playbooks", tmp_path, dirs_exist_ok=True)
     (tmp_path / "note.txt").write_text("A note.\n")
+    (tmp_path / "with_plugin.py").write_text(WITH_PLUGIN)
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     for name, versions in SECRETS.items():
@@ -73,15 +84,8 @@ def noetl(environment: dict[str, str], tmp_path: Path) -> Noetl:
     """The command, in that environment."""
 
     def run(*argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "noetl", *argv],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        words = ["with_plugin", "noetl", *argv]
+        return zygote.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     return run
 
@@ -95,8 +99,10 @@ def known_then(found: Any, then: Any) -> Any:
     return found
 
 
-def test_each_kind_runs_as_it_did(noetl: Noetl, tmp_path: Path) -> None:
-    done = noetl("run", "every.yaml", "--json")
+def test_each_kind_runs_as_it_did(environment: dict[str, str], tmp_path: Path) -> None:
+    # A true process, which finds the plug-in by itself.
+    argv = [sys.executable, "-m", "noetl", "run", "every.yaml", "--json"]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     sealed = report["steps"]["hand"]["result"]["wax"]
@@ -152,18 +158,21 @@ def test_calls_are_interrupted_and_what_was_begun_elsewhere_is_ended(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
-    argv = [sys.executable, "-m", "noetl", "run", "slow.yaml", "--quiet"]
-    with subprocess.Popen(
-        argv, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    words = ["with_plugin", "noetl", "run", "slow.yaml", "--quiet"]
+    with zygote.Popen(
+        words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
-        ends = time.monotonic() + 30
-        while not journal.exists() or len(journal.read_text().splitlines()) < 2:
-            assert time.monotonic() < ends
-            assert running.poll() is None
-            time.sleep(0.02)
+        until(
+            lambda: (
+                running.poll() is not None
+                or (journal.exists() and len(journal.read_text().splitlines()) == 2)
+            ),
+            "both calls to have begun",
+        )
+        assert running.poll() is None
         assert len(list(tmp_path.glob("errand-*"))) == 1
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.communicate()
     assert running.returncode == 1
     assert sorted(journal.read_text().splitlines()) == [
         "digest closed",
@@ -177,10 +186,11 @@ def test_calls_are_interrupted_and_what_was_begun_elsewhere_is_ended(
 
 def test_its_own_tests_pass(environment: dict[str, str], tmp_path: Path) -> None:
     tests = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
-    argv = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", "."]
-    done = subprocess.run(
-        argv, cwd=tests, env=environment, capture_output=True, text=True, timeout=100, check=False
-    )
+    shutil.copy(tmp_path / "with_plugin.py", tests)
+    # Where it is forked, NoETL and its plug-in for pytest are there already.
+    warnings = ["-W", "error", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    words = ["with_plugin", "pytest", "-q", *warnings, "-p", "no:cacheprovider", "--rootdir", "."]
+    done = zygote.run(words, cwd=tests, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert "17 passed" in done.stdout
 

@@ -38,8 +38,8 @@ VERSIONS = [
     "repeats-46fb24c",
     pytest.param("repeats-a3c2a8c", marks=pytest.mark.full("its nets say little more")),
 ]
-#: The quick profile goes on with one in so many of them.
-QUICK = 4
+#: One in so many of them is gone on with, by profile; all of them at night.
+STEPS = {"quick": 4, "full": 4, "long": 1}
 #: Scenarios with a delay between calls, and its seconds.
 DELAYS = {
     "pages_with_a_delay": 60,
@@ -68,7 +68,7 @@ class Continued:
 def continued(version: str, folder: Path) -> Continued:
     """Goes on with the executions that `version` left, to their ends."""
     expected = json.loads(unpacked(f"{version}.json.xz"))
-    points = expected["points"][:: QUICK if profile() == "quick" else 1]
+    points = expected["points"][:: STEPS[profile()]]
     database = folder / "noetl.sqlite"
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(unpacked(f"{version}.sql.xz").decode())
@@ -223,7 +223,6 @@ CHECKS = (
 
 
 # One test for all: processes that run tests side by side would each go on with the database.
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_interrupted_repeats_go_on(version: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     found = continued(version, tmp_path)

@@ -12,6 +12,7 @@ from celery import Celery
 from noetl.dispatch.celery import CeleryDispatcher, make_app
 from noetl.facts.limits import LAST_PLACE
 from noetl.usecases.ports import CommandRow
+from tests.waiting import GUARD_S
 
 QUEUE = "line"
 
@@ -36,7 +37,7 @@ def received(app: Celery, count: int) -> list[str]:
     with app.connection_for_read() as connection, connection.SimpleQueue(QUEUE) as line:
         found = []
         for _ in range(count):
-            message = line.get(timeout=10)
+            message = line.get(timeout=GUARD_S)
             found.append(message.payload[0][0])
             message.ack()
         return found

@@ -17,15 +17,24 @@ from hypothesis import strategies as st
 from noetl.errors import BadRequest, NotFound
 from noetl.facts.reference import Lazy, Retention, is_reference, open_references
 from noetl.results import FileResults, tree
+from tests.budget import examples
 
 KEEP = Retention("7")
 NDJSON = "application/x-ndjson"
 
 
+@pytest.fixture
+def results(tmp_path: Path) -> FileResults:
+    """In memory: what is kept is the same everywhere."""
+    return FileResults(f"memory://{uuid4().hex}", scratch=tmp_path / "scratch")
+
+
 @pytest.fixture(
     params=["file", "memory", pytest.param("s3", marks=pytest.mark.full("test_results.py has S3"))]
 )
-def results(request: pytest.FixtureRequest, tmp_path: Path) -> FileResults:
+def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> FileResults:
+    """In a store of each kind in turn: where it matters what is read of an object, and where they
+    lie."""
     match request.param:
         case "file":
             url = str(tmp_path / "results")
@@ -55,7 +64,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_rows_become_a_table_and_are_read_lazily(results: FileResults) -> None:
+def test_rows_become_a_table_and_are_read_lazily(everywhere: FileResults) -> None:
+    results = everywhere
     rows = rows_of(30_000)
     reference = results.put(rows, KEEP)
     assert reference["ref"].endswith(".parquet")
@@ -86,7 +96,7 @@ def test_a_list_that_is_not_a_table_becomes_pages(results: FileResults) -> None:
 
 
 def test_members_above_the_size_of_a_node_are_objects_of_their_own(results: FileResults) -> None:
-    value = {"status": 200, "data": {"rows": rows_of(30_000), "text": "x" * 300_000, "n": 1}, "headers": {}}
+    value = {"status": 200, "data": {"rows": rows_of(5_000), "text": "x" * 300_000, "n": 1}, "headers": {}}
     reference = results.put(value, KEEP)
     assert reference["preview"]["keys"] == ["status", "data", "headers"]
     root = results.load(reference)
@@ -110,7 +120,7 @@ def test_a_large_element_of_a_list_is_an_object_of_its_own(results: FileResults)
 
 def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
     results = FileResults(str(tmp_path))
-    items = nested(40_000)
+    items = nested(20_000)
     reference = results.put({"big": {"data": items}}, KEEP)
     texts = [gzip.decompress(path.read_bytes()) for path in tmp_path.rglob("*.gz")]
     (manifest,) = (json.loads(text) for text in texts if text.startswith(b'{"kind":"manifest"'))
@@ -122,8 +132,9 @@ def test_looking_at_one_row_reads_no_other_page(tmp_path: Path) -> None:
         open_references(reference, again.load)
 
 
-def test_all_parts_lie_in_the_place_of_their_root_and_go_with_it(results: FileResults) -> None:
-    reference = results.put({"a": rows_of(30_000), "b": nested(20_000)}, Retention("9", "step"))
+def test_all_parts_lie_in_the_place_of_their_root_and_go_with_it(everywhere: FileResults) -> None:
+    results = everywhere
+    reference = results.put({"a": rows_of(20_000), "b": nested(12_000)}, Retention("9", "step"))
     assert list(results.places()) == ["running/9"]
     assert results.remove("running/9") > 3
     assert list(results.places()) == []
@@ -187,7 +198,9 @@ def _rows(columns: dict[str, int]) -> st.SearchStrategy[list[Any]]:
 TABLES = st.dictionaries(TEXT, st.integers(0, 4), min_size=1, max_size=5).flatmap(_rows)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(value=VALUES | TABLES | st.fixed_dictionaries({"rows": TABLES, "rest": VALUES}))
 @pytest.mark.usefixtures("small")
 def test_what_was_kept_in_parts_is_the_same_when_all_is_read(tmp_path: Path, value: Any) -> None:
@@ -239,7 +252,7 @@ def test_a_line_that_is_not_json_is_named(results: FileResults, tmp_path: Path) 
 
 
 def test_a_table_that_is_gone_or_damaged_is_not_found(tmp_path: Path) -> None:
-    reference = FileResults(str(tmp_path)).put(rows_of(30_000), KEEP)
+    reference = FileResults(str(tmp_path)).put(rows_of(20_000), KEEP)
     (path,) = tmp_path.rglob("*.parquet")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(NotFound, match="damaged"):

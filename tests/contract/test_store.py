@@ -77,13 +77,14 @@ def test_an_execution_is_of_the_shard_of_its_store_whatever_its_row_says(store: 
         assert tx.executions.get("100") == execution(shard="")
 
 
-@pytest.mark.parametrize("bad", ["", "x", "-1", "007", "1.0", "٣", str(2**63), "9" * 40])
-def test_an_id_that_is_not_a_number_is_unknown(store: Store, bad: str) -> None:
-    with store.read() as tx:
-        assert tx.executions.get(bad) is None
-        assert tx.events.read(bad) == []
-    with pytest.raises(BadRequest), store.begin() as tx:
-        tx.executions.create(execution(bad))
+def test_an_id_that_is_not_a_number_is_unknown(store: Store, subtests: pytest.Subtests) -> None:
+    for bad in ("", "x", "-1", "007", "1.0", "٣", str(2**63), "9" * 40):
+        with subtests.test(bad):
+            with store.read() as tx:
+                assert tx.executions.get(bad) is None
+                assert tx.events.read(bad) == []
+            with pytest.raises(BadRequest), store.begin() as tx:
+                tx.executions.create(execution(bad))
 
 
 def test_executions_are_listed_newest_first_and_paged(store: Store) -> None:
@@ -242,11 +243,11 @@ def test_lone_surrogates_become_replacement_characters(store: Store) -> None:
         assert tx.events.read("100")[0].fact == CtxPatched({"x": "a\ufffdb"}, "task")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", object()])
-def test_what_is_not_json_is_refused(store: Store, value: Any) -> None:
+def test_what_is_not_json_is_refused(store: Store) -> None:
     create(store)
-    with pytest.raises(BadRequest, match=r"ctx\.patched"):
-        append(store, [patched("x", value)])
+    for value in (float("nan"), float("inf"), {1, 2}, b"x", object()):
+        with pytest.raises(BadRequest, match=r"ctx\.patched"):
+            append(store, [patched("x", value)])
     with store.read() as tx:
         assert tx.events.read("100") == []
 
@@ -444,12 +445,12 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("name", WRITES)
-def test_a_transaction_for_reads_refuses_writes_and_locks(store: Store, name: str) -> None:
+def test_a_transaction_for_reads_refuses_writes_and_locks(store: Store, subtests: pytest.Subtests) -> None:
     create(store)
     add(store)
-    with pytest.raises(NoetlError, match="for reads"), store.read() as tx:
-        WRITES[name](tx)
+    for name, write in WRITES.items():
+        with subtests.test(name), pytest.raises(NoetlError, match="for reads"), store.read() as tx:
+            write(tx)
 
 
 def test_a_transaction_cannot_be_used_after_its_end(store: Store) -> None:

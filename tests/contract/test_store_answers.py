@@ -22,6 +22,7 @@ from noetl.usecases.open_approvals import open_in
 from noetl.usecases.ports import ExecutionRow, Store
 from noetl.usecases.ports.conditions import Matching, OneOf
 from noetl.usecases.turn.advance import advance
+from tests.waiting import GUARD_S
 
 ASKS = """
 apiVersion: noetl.io/v2
@@ -55,7 +56,7 @@ def at_once(sims: list[Simulation], run: str, answers: list[tuple[str, Verdict]]
     gate = threading.Barrier(len(answers))
 
     def say(sim: Simulation, name: str, verdict: Verdict) -> str:
-        gate.wait(10)
+        gate.wait(GUARD_S)
         try:
             who = Principal(name, (Grant("approve"),))
             given = answer(sim.rt, who, run, ApprovalRequest(verdict))

@@ -243,7 +243,7 @@ def test_lists_of_commands_come_without_contexts(store: Store) -> None:
 @pytest.mark.full("a load")
 def test_thousands_of_commands_are_closed_at_once(store: Store) -> None:
     create(store)
-    names = [f"c{number}" for number in range(12_000)]
+    names = [f"c{number}" for number in range(4_000)]
     add(store, *map(command, names))
     with store.begin() as tx:
         tx.commands.close(names)

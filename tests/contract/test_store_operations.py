@@ -94,9 +94,14 @@ WHERE = [
 ]
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_a_condition_finds_those_of_which_it_is_true(store: Store, where: str) -> None:
+def test_a_condition_finds_those_of_which_it_is_true(store: Store, subtests: pytest.Subtests) -> None:
     create(store, *ROWS)
+    for where in WHERE:
+        with subtests.test(where):
+            _find_those_of_which_it_is_true(store, where)
+
+
+def _find_those_of_which_it_is_true(store: Store, where: str) -> None:
     condition = parse_where(where, LATER)
     expected = [row.execution_id for row in reversed(ROWS) if holds(condition, row)]
     with store.read() as tx:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ from noetl.errors import NoetlError, Unavailable, VersionConflict
 from noetl.facts.events import CtxPatched, Draft
 from noetl.store import open_store
 from noetl.usecases.ports import CommandRow, ExecutionRow, KeyOwner, LoopRow, Snapshot, Store, Transaction
-from tests.pace import within
 
 T = TypeVar("T")
 
@@ -54,11 +52,20 @@ def together(count: int, work: Callable[[int], T]) -> list[T]:
 
 
 @contextmanager
-def meanwhile(work: Callable[[], T]) -> Iterator[Future[T]]:
-    """Runs `work` in a thread that was given time to come to a halt before the body goes on."""
+def beside(tx: Transaction, work: Callable[[], T]) -> Iterator[Future[T]]:
+    """Begins `work` in a thread, and asks a hundred questions in `tx` before the body goes on: what
+    does not wait for `tx` has ended by then, or most often so."""
+    begun = threading.Event()
+
+    def run() -> T:
+        begun.set()
+        return work()
+
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
-        time.sleep(0.15)
+        future = pool.submit(run)
+        begun.wait()
+        for _ in range(100):
+            tx.executions.get("100")
         yield future
 
 
@@ -150,11 +157,11 @@ def test_a_lock_waits_and_then_sees_what_the_other_wrote(store: Store) -> None:
         with store.begin() as other:
             return other.executions.lock("100"), other.events.recorded("100", "k")
 
-    with meanwhile(second) as found:
+    with beside(tx, second) as found:
         assert not found.done()
         tx.events.append("100", 1, [patched("x", dedup_key="k")], NOW)
         held.__exit__(None, None, None)
-        row, recorded = found.result(15)
+        row, recorded = found.result()
     assert (row.head_version, recorded) == (2, True)
 
 
@@ -168,12 +175,12 @@ def test_a_second_report_of_a_command_sees_that_it_is_closed(store: Store) -> No
         with store.begin() as other:
             return other.commands.lock("100/c0")
 
-    with meanwhile(second) as found:
+    with beside(tx, second) as found:
         assert not found.done()
         tx.events.append("100", 1, [patched("x")], NOW)
         tx.commands.close(["100/c0"])
         held.__exit__(None, None, None)
-        row, command = found.result(15)
+        row, command = found.result()
     assert (row.head_version, command.state) == (2, "closed")
 
 
@@ -236,7 +243,7 @@ def test_a_reader_sees_one_moment(database: Store) -> None:
     with store.read() as tx:
         first = tx.executions.get("100")
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(write).result(15)
+            pool.submit(write).result()
         seen = told(tx)
         assert (seen[0], seen) == (first, told(tx))
         assert seen[1:4] == [[], [first], None]
@@ -247,9 +254,9 @@ def test_a_reader_sees_one_moment(database: Store) -> None:
 def test_what_is_not_committed_is_seen_by_nobody(database: Store) -> None:
     store = database
     create(store)
-    with store.begin() as tx, meanwhile(lambda: _head(store)) as found:
+    with store.begin() as tx, ThreadPoolExecutor(1) as pool:
         tx.events.append("100", 1, [patched("x")], NOW)
-        assert found.result(15) == 1
+        assert pool.submit(_head, store).result() == 1
     assert _head(store) == 2
 
 
@@ -314,7 +321,8 @@ def test_a_turn_that_another_scheduler_just_took_is_not_owed_any_more(postgres_u
 def test_a_transaction_within_a_transaction_of_the_same_thread_is_refused_not_hung(sqlite_url: str) -> None:
     for url in ("memory://", sqlite_url):
         store = open_store(url)
-        with within(2), store.begin(), pytest.raises(NoetlError), store.begin():
+        said = "inside another one of the same thread"
+        with store.begin(), pytest.raises(NoetlError, match=said), store.begin():
             pass
         store.close()
 

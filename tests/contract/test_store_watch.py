@@ -1,11 +1,15 @@
-"""Who watches an execution hears of every commit that changes it, whoever commits."""
+"""Who watches an execution hears of every commit that changes it, whoever commits.
+
+Watchers may be woken for nothing, once as somebody begins to listen and once as rows are looked at
+for the first time. So what wakes them is done more often than that, and what does not as well.
+"""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psycopg2
 import pytest
@@ -15,14 +19,14 @@ from noetl.facts.logs import LogChunk, LogPosition
 from noetl.store import open_store
 from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
 from noetl.usecases.ports import Store, Watch
-from tests import pace
+from tests.waiting import GUARD_S, until
 
 from .given import NOW, append, create, execution, patched
 
-#: Seconds after which nothing is expected any more.
-LONG = 15.0
-#: Seconds in which nothing may happen.
-SHORT = 0.3
+#: How often a watcher may be woken for nothing.
+FOR_NOTHING = 2
+#: More often than that.
+OFTEN = 6
 
 
 @pytest.fixture
@@ -37,98 +41,75 @@ def elsewhere(store: Store, store_url: str) -> Iterator[Store]:
     opened.close()
 
 
-def quiet(watch: Watch) -> None:
-    """Until what may wake a watcher for nothing, when it begins, has done so."""
-    while watch.wait(SHORT):
-        pass
-
-
-def save_turn(store: Store, execution_id: str = "100") -> None:
+def save_turn(store: Store, execution_id: str = "100", version: int = 1) -> None:
     with store.begin() as tx:
         values = {"status": "waiting", "next_wake_at": None, "halt": "", "now": NOW}
-        tx.executions.save_turn(execution_id, decided_version=1, **values)
+        tx.executions.save_turn(execution_id, decided_version=version, **values)
 
 
-def test_a_watcher_is_woken_by_the_commit_and_by_nothing_else(store: Store, elsewhere: Store) -> None:
+def is_woken(watch: Watch) -> bool:
+    """Whether it has been since it waited last."""
+    return watch.wait(0)
+
+
+def test_a_watcher_is_woken_by_each_commit_and_by_nothing_else(store: Store, elsewhere: Store) -> None:
     create(store, execution("100"), execution("101"))
-    with store.watch("100") as watch, store.watch("101") as other:
-        quiet(watch)
-        quiet(other)
+    with store.watch("100") as watch, store.watch("101") as other, store.watch() as every:
+        for number in range(OFTEN):
+            append(elsewhere, [patched("x")], number)
+            assert watch.wait(GUARD_S)
+        for number in range(OFTEN):
+            save_turn(elsewhere, version=number + 1)
+            assert watch.wait(GUARD_S)
+        for _ in range(OFTEN):
+            with suppress(KeyError), elsewhere.begin() as tx:
+                tx.events.append("100", OFTEN, [patched("y")], NOW)
+                raise KeyError("rolled back")
+        woken = 0
+        for number in range(OFTEN):
+            append(elsewhere, [patched("x")], number, execution_id="101")
+            assert other.wait(GUARD_S)
+            assert every.wait(GUARD_S)
+            woken += is_woken(watch)
+        assert woken <= FOR_NOTHING
 
-        append(elsewhere, [patched("x")])
-        assert watch.wait(LONG)
-        save_turn(elsewhere)
-        assert watch.wait(LONG)
 
-        with suppress(KeyError), elsewhere.begin() as tx:
-            tx.events.append("100", 1, [patched("y")], NOW)
-            raise KeyError("rolled back")
-        append(elsewhere, [patched("x")], execution_id="101")
-        assert other.wait(LONG)
-        assert not watch.wait(SHORT)
-
-
-def test_those_who_are_woken_together_say_the_same_moment_behind_the_commit(
-    store: Store, elsewhere: Store
-) -> None:
+def test_those_who_are_woken_together_say_the_same_moment() -> None:
+    store = open_store("memory://")
     create(store)
     with store.watch("100") as one, store.watch("100") as two:
-        quiet(one)
-        quiet(two)
-        append(elsewhere, [patched("x")])
-        committed = time.monotonic()
-        assert one.wait(LONG)
-        assert two.wait(LONG)
-        assert one.woken_at == two.woken_at
-        # The commit had come to its end a little before `append` did.
-        assert one.woken_at > committed - SHORT
+        begun = max(one.woken_at, two.woken_at)
+        append(store, [patched("x")])
+        assert is_woken(one)
+        assert is_woken(two)
+        assert one.woken_at == two.woken_at > begun
+    store.close()
 
 
 def test_who_watches_several_or_all_is_woken_by_each_of_them(store: Store, elsewhere: Store) -> None:
     create(store, execution("100"), execution("101"))
     with store.watch("100", "101") as both, store.watch() as every:
-        for number, name in enumerate(("100", "101")):
-            quiet(both)
-            quiet(every)
-            append(elsewhere, [patched("x")], execution_id=name)
-            assert both.wait(LONG), number
-            assert every.wait(LONG), number
-        quiet(both)
-        quiet(every)
+        for name in ("100", "101"):
+            for number in range(OFTEN):
+                append(elsewhere, [patched("x")], number, execution_id=name)
+                assert both.wait(GUARD_S)
+                assert every.wait(GUARD_S)
         create(elsewhere, execution("102"))
-        append(elsewhere, [patched("x")], execution_id="102")
-        assert every.wait(LONG), "one that is new"
-        assert not both.wait(SHORT)
-
-
-def test_who_watches_all_sleeps_while_nothing_happens(store: Store, elsewhere: Store) -> None:
-    create(store)
-    with store.watch() as every, store.watch("100"):
-        quiet(every)
-        assert not every.wait(2 * SHORT)
+        woken = 0
+        for number in range(OFTEN):
+            append(elsewhere, [patched("x")], number, execution_id="102")
+            assert every.wait(GUARD_S), "one that is new"
+            woken += is_woken(both)
+        assert woken <= FOR_NOTHING
 
 
 def test_no_commit_is_missed_between_two_waits(store: Store, elsewhere: Store) -> None:
     create(store)
     with store.watch("100") as watch:
-        for number in range(50):
-            append(elsewhere, [patched("x")], number)
-            assert watch.wait(LONG), number
-
-
-def test_a_watcher_is_woken_within_milliseconds(store: Store, elsewhere: Store) -> None:
-    create(store)
-    took = []
-    with store.watch("100") as watch:
-        for number in range(21):
-            quiet_for = 0.01 * (number % 3)
-            watch.wait(quiet_for)
-            began = time.perf_counter()
+        for number in range(20):
             append(elsewhere, [patched("x")], number)
             while _head(store) == number:
-                watch.wait(LONG)
-            took.append(time.perf_counter() - began)
-    pace.check(statistics.median(took), 0.02)
+                assert watch.wait(GUARD_S), number
 
 
 def _head(store: Store) -> int:
@@ -142,12 +123,11 @@ def test_a_watcher_is_woken_by_what_is_printed(store: Store, elsewhere: Store) -
     create(store)
     place = LogPosition("100", "s", "s#1", None, "t", 1, 1)
     with store.watch("100") as watch:
-        quiet(watch)
-        for text in "ab":
+        for text in "abcdef":
             with elsewhere.begin_async_commit() as tx:
                 tx.executions.lock("100")
                 tx.logs.add("100", [LogChunk(place, "stdout", 0, text, NOW)] * 3)
-            assert watch.wait(LONG), text
+            assert watch.wait(GUARD_S), text
 
 
 def test_marks_differ_where_a_client_could_tell(store: Store) -> None:
@@ -196,24 +176,24 @@ def test_who_watches_hears_again_after_the_connection_was_lost(postgres_url: str
     here, there = open_store(postgres_url), open_store(postgres_url)
     create(here)
     with here.watch("100") as watch:
-        append(there, [patched("x")])
-        assert watch.wait(LONG)
-        quiet(watch)
-        _end_all_connections(postgres_url)
-        assert watch.wait(LONG), "everybody looks once after the connection is back"
-        quiet(watch)
-        with suppress(Unavailable):
-            append(there, [patched("x")], 1)
-        append(there, [patched("x")], 1 if _head_again(there) == 1 else 2)
-        assert watch.wait(LONG)
+        for _ in range(OFTEN):
+            until(lambda: _listeners(postgres_url) == 1, "somebody who listens")
+            is_woken(watch)
+            _end_all_connections(postgres_url)
+            assert watch.wait(GUARD_S), "everybody looks once after the connection is back"
+        until(lambda: _listeners(postgres_url) == 1, "somebody who listens")
+        for _ in range(OFTEN):
+            append(there, [patched("x")], until(lambda: _find_head(there), "an answer") - 1)
+            assert watch.wait(GUARD_S)
     here.close()
     there.close()
 
 
-def _head_again(store: Store) -> int:
+def _find_head(store: Store) -> int:
+    """One more than the newest version; 0 where the connection was lost."""
     with suppress(Unavailable):
-        return _head(store)
-    return _head(store)
+        return _head(store) + 1
+    return 0
 
 
 def _end_all_connections(url: str) -> None:
@@ -236,11 +216,11 @@ def test_one_connection_listens_for_all_watchers_of_a_process_and_only_while_the
     assert _listeners(postgres_url) == 0
     with store.watch("100") as one, store.watch("100") as two, store.watch("101"):
         append(store, [patched("x")])
-        assert one.wait(LONG)
-        assert two.wait(LONG)
+        assert one.wait(GUARD_S)
+        assert two.wait(GUARD_S)
         assert _listeners(postgres_url) == 1
     store.close()
-    assert _eventually(lambda: _listeners(postgres_url) == 0)
+    until(lambda: _listeners(postgres_url) == 0, "nobody to listen")
 
 
 def _listeners(url: str) -> int:
@@ -255,41 +235,50 @@ def _listeners(url: str) -> int:
     return int(count)
 
 
-def _eventually(probe: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + LONG
-    while not probe() and time.monotonic() < ends:
-        time.sleep(0.02)
-    return probe()
+class Ear:
+    """Hears of nothing, as behind a pooler that hands LISTEN to somebody else: each time that it is
+    let."""
 
-
-def test_where_nothing_is_heard_of_changes_they_are_looked_for() -> None:
-    """As behind a pooler that hands LISTEN to somebody else."""
-    store = open_store("memory://")
-    create(store)
+    def __init__(self) -> None:
+        self._lets: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._asked = threading.Semaphore(0)
 
     @contextmanager
-    def deaf() -> Iterator[Hear]:
-        def hear(seconds: float) -> frozenset[str]:
-            time.sleep(seconds)
-            return frozenset()
+    def __call__(self) -> Iterator[Hear]:
+        yield self._hear
 
-        yield hear
+    def _hear(self, _seconds: float) -> frozenset[str]:
+        self._asked.release()
+        self._lets.get()
+        return frozenset()
 
-    woken = {look_s: _is_woken(store, deaf, look_s, number) for number, look_s in enumerate((0.05, 0.0))}
-    assert woken == {0.05: True, 0.0: False}
+    def hear_nothing(self) -> None:
+        """Once: what comes of it has come."""
+        self._asked.acquire()
+        self._lets.put(None)
+        self._asked.acquire()
+        self._asked.release()
 
 
-def _is_woken(
-    store: Store, ear: Callable[[], AbstractContextManager[Hear]], look_s: float, head: int
-) -> bool:
+@pytest.mark.parametrize(("look_s", "is_seen"), [(1e-9, True), (0.0, False), (3600.0, False)])
+def test_where_nothing_is_heard_of_changes_they_are_looked_for(look_s: float, *, is_seen: bool) -> None:
+    store, ear = open_store("memory://"), Ear()
+    create(store)
     watches = Watches(ear, store.read, look_s)
-    with watches.watch("100") as watch:
-        while watch.wait(0.6):
-            pass
-        append(store, [patched("x")], head)
-        woken = watch.wait(1.0)
+    with watches.watch("100") as watch, watches.watch() as every:
+        ear.hear_nothing()
+        is_woken(watch)
+        is_woken(every)
+        for _ in range(OFTEN):
+            ear.hear_nothing()
+            assert not is_woken(watch), "nothing has happened"
+            assert not is_woken(every), "nothing has happened"
+        append(store, [patched("x")])
+        ear.hear_nothing()
+        assert is_woken(watch) == is_seen
+    ear.hear_nothing()
     watches.close()
-    return woken
+    store.close()
 
 
 def test_a_notice_that_would_be_too_long_makes_everybody_look() -> None:

@@ -4,8 +4,6 @@ lock for each row."""
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -15,6 +13,7 @@ from noetl.store import open_store
 from noetl.testing import Simulation
 from noetl.usecases import inspect
 from noetl.usecases.turn.advance import advance
+from tests.waiting import GUARD_S, until
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -33,13 +32,13 @@ def test_a_turn_waits_for_an_execution_that_a_worker_holds_and_will_not_wake_for
     locked, let_go = threading.Event(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
         worker = pool.submit(_hold, sim, held, locked, let_go)
-        assert locked.wait(10)
+        assert locked.wait(GUARD_S)
         scheduler = pool.submit(advance, sim.rt)
-        assert _soon(lambda: _decided(sim, free))
+        until(lambda: _decided(sim, free), "the turn of what is free")
         assert not _decided(sim, held)
         let_go.set()
-        worker.result(10)
-        assert scheduler.result(10) == 2
+        worker.result()
+        assert scheduler.result() == 2
     assert _decided(sim, held)
     sim.rt.store.close()
 
@@ -67,7 +66,7 @@ def test_of_many_schedulers_one_begins_the_next_attempt(postgres_url: str) -> No
         sim.now += timedelta(seconds=60)
     with ThreadPoolExecutor(3) as pool:
         for turns in [pool.submit(advance, sim.rt) for sim in sims]:
-            turns.result(30)
+            turns.result()
     for run in failed:
         (again,) = inspect.executions(sims[0].rt, source=run)
         assert sims[0].types(run).count("execution.retry.started") == 1
@@ -81,16 +80,9 @@ def _hold(sim: Simulation, run: str, locked: threading.Event, let_go: threading.
     with sim.rt.store.begin() as tx:
         tx.executions.lock(run)
         locked.set()
-        let_go.wait(10)
+        let_go.wait(GUARD_S)
 
 
 def _decided(sim: Simulation, run: str) -> bool:
     row = sim.report(run).row
     return row.decided_version == row.head_version
-
-
-def _soon(true: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + 10
-    while not true() and time.monotonic() < ends:
-        time.sleep(0.01)
-    return true()

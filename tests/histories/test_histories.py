@@ -80,8 +80,9 @@ def test_a_history_is_compared(events: list[Event]) -> None:
     assert compare(events[: len(events) // 2], events).a.version == len(events) // 2
 
 
-@pytest.mark.parametrize("seed", ["1", "4711"])
-def test_a_fresh_process_understands_every_history_in_the_same_way(seed: str) -> None:
+def test_a_fresh_process_understands_every_history_in_the_same_way() -> None:
+    """With another order of hashes."""
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     program = [sys.executable, str(history.FOLDER / "history.py"), *map(str, FILES)]
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)

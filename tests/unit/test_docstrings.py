@@ -57,10 +57,13 @@ def is_adapter(node: ast.ClassDef) -> bool:
 
 def test_what_public_functions_raise_stands_in_their_docstrings(subtests: pytest.Subtests) -> None:
     for file in sorted(ROOT.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "raise " not in text:
+            continue
         with subtests.test(str(file.relative_to(ROOT))):
             silent = [
                 f"{function.name} (line {function.lineno}) raises {', '.join(raised(function))}"
-                for function in public_functions(ast.parse(file.read_text(encoding="utf-8")))
+                for function in public_functions(ast.parse(text))
                 if raised(function) and "raises" not in (ast.get_docstring(function) or "").lower()
             ]
             assert silent == []

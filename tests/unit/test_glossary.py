@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -12,6 +11,8 @@ import noetl
 ROOT = Path(noetl.__file__).parent
 GLOSSARY = ROOT.parent / "docs" / "glossary.md"
 TERM = re.compile(r"\*\*([a-z -]+)\*\*")
+#: The public classes of a module, told by their first lines.
+CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 
 #: Where a class may bear a word of the glossary alone. What is written, what runs and what the API
 #: answers of it are one thing in several shapes; every other class needs a word of its own.
@@ -109,9 +110,8 @@ def _classes() -> dict[str, set[str]]:
     found = defaultdict[str, set[str]](set)
     for file in ROOT.rglob("*.py"):
         room = file.parent.relative_to(ROOT).as_posix().removeprefix(".")
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].add(room)
+        for name in CLASS.findall(file.read_text(encoding="utf-8")):
+            found[name].add(room)
     return found
 
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.httpd import Handler, Server, started, stopped
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 MOMENT = "machine:12.5"
@@ -36,7 +36,7 @@ def server() -> Iterator[Server]:
 
 
 def _send_news(handler: Handler, commit: Callable[[], None]) -> None:
-    """A greeting, a commit, and a change 0.1 s later, in chunks as gunicorn sends them."""
+    """A greeting, a commit, and a change, in chunks as gunicorn sends them."""
     handler.send_response(200)
     handler.send_header("transfer-encoding", "chunked")
     handler.end_headers()
@@ -44,10 +44,8 @@ def _send_news(handler: Handler, commit: Callable[[], None]) -> None:
     for kind, frame in (("hello", {"ids": [], "at": "machine:1.5"}), ("changed", changed)):
         text = f"event: {kind}\ndata: {json.dumps(frame)}\n\n".encode()
         handler.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
-        time.sleep(0.1)
         commit()
-        time.sleep(0.1)
-    handler.server.stopping.wait(10)
+    handler.server.stopping.wait()
 
 
 async def _stay(browser: Any) -> None:
@@ -58,31 +56,29 @@ async def _stay(browser: Any) -> None:
 def test_a_browser_looks_again_as_the_script_of_the_pages_does(
     browsers: dict[str, Any], server: Server
 ) -> None:
-    looked: list[tuple[float, str | None, str | None]] = []
+    looked: list[tuple[str | None, str | None]] = []
 
     def show_list(handler: Handler) -> None:
-        looked.append((time.monotonic(), handler.headers.get("HX-Request"), handler.headers.get("News-At")))
+        looked.append((handler.headers.get("HX-Request"), handler.headers.get("News-At")))
         # The third time it is one that does not change any more.
         handler.answer(b"<section data-live>" if len(looked) < 3 else b"<section>")
 
     commits, counted = browsers["Commits"](), browsers["Counted"]()
     # What this one has changed is on the page when it is opened.
-    commits.note("7", time.monotonic() - 60)
-    server.routes = {
-        "/": show_list,
-        "/news": lambda handler: _send_news(handler, lambda: commits.note("7", time.monotonic())),
-    }
+    commits.note("7", 0.0)
+
+    def commit() -> None:
+        """Once it has heard the greeting."""
+        until(lambda: len(looked) >= 2, "the second look")
+        commits.note("7", time.monotonic())
+
+    server.routes = {"/": show_list, "/news": lambda handler: _send_news(handler, commit)}
     asyncio.run(_stay(browsers["Browser"](server.server_address[1], commits, counted)))
     # The page, what the greeting lets it look at, and the change, behind a rest.
-    assert [(part, moment) for _, part, moment in looked] == [
-        (None, None),
-        ("true", None),
-        ("true", MOMENT),
-    ]
-    assert looked[2][0] - looked[1][0] >= browsers["MOST_OFTEN_S"]
+    assert looked == [(None, None), ("true", None), ("true", MOMENT)]
     assert len(counted.looks) == 2
     assert len(counted.news["list"]) == 1
-    assert 0.1 <= counted.news["list"][0] < 30
+    assert counted.news["list"][0] > 0
 
 
 def test_a_browser_that_is_refused_its_news_says_so(browsers: dict[str, Any], server: Server) -> None:
@@ -112,7 +108,7 @@ def test_what_a_frame_tells_of_is_the_oldest_commit_that_was_not_told(browsers: 
     assert commits.first_after("9", 0.0) is None
 
 
-def test_the_table_pairs_the_rounds() -> None:
+def test_the_table_pairs_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     def sample(seconds: float) -> dict[str, Any]:
         return {
             "answered": {"median": seconds, "p90": 2 * seconds},
@@ -133,15 +129,8 @@ def test_the_table_pairs_the_rounds() -> None:
         for before, after in pairs
     ]
     found = {"browsers": 200, "seconds": 20.0, "rounds": rounds}
-    made = "import json, sys; from benchmarks.report import onlookers; print(onlookers(json.load(sys.stdin)))"
-    run = subprocess.run(
-        [sys.executable, "-c", made],
-        input=json.dumps(found),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "| answered, median | 10.0 ms | **20.0 ms** | 1.10 | ≤ 1.25 | reached |" in run.stdout
-    assert "**40.0** looks a second, each in **20.0 ms** (nine of ten within 50.0 ms)" in run.stdout
-    assert "**4.00 s** (nine of ten within 4.30 s) for lists, none for pages of runs." in run.stdout
+    monkeypatch.syspath_prepend(ROOT)
+    told = import_module("benchmarks.report").onlookers(found)
+    assert "| answered, median | 10.0 ms | **20.0 ms** | 1.10 | ≤ 1.25 | reached |" in told
+    assert "**40.0** looks a second, each in **20.0 ms** (nine of ten within 50.0 ms)" in told
+    assert "**4.00 s** (nine of ten within 4.30 s) for lists, none for pages of runs." in told

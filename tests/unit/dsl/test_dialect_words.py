@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ WORDS = frozenset(
         *("cases", "end_loop"),
     }
 )
+#: As a text, an attribute, a keyword or a field.
+PLACES = re.compile(r"""["'.]WORD["']|\.WORD\b|\bWORD\s*[=:]""".replace("WORD", f"(?:{'|'.join(WORDS)})"))
 #: What reads them, and what writes them anew.
 KNOWING = ("dsl/document/", "dsl/dialects/")
 #: SQL, Python and OpenQASM have such a word too.
@@ -54,8 +57,12 @@ def words(tree: ast.AST) -> Iterator[str]:
 
 def test_no_word_of_a_dialect_is_known_outside_of_its_lowering(subtests: pytest.Subtests) -> None:
     for file in modules():
+        text = file.read_text(encoding="utf-8")
+        # Most have none of them in any place, and need not be understood.
+        if not PLACES.search(text):
+            continue
         with subtests.test(str(file.relative_to(ROOT))):
-            assert WORDS.isdisjoint(words(ast.parse(file.read_text(encoding="utf-8"))))
+            assert WORDS.isdisjoint(words(ast.parse(text)))
 
 
 def test_the_words_are_known_where_they_are_rewritten() -> None:

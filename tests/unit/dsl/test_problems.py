@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -21,7 +20,7 @@ from noetl.dsl.explain.rendering import render, render_problems
 from noetl.dsl.problems import format_path, severity_of
 from noetl.errors import PlaybookInvalid
 from noetl.net.model import KindInfo
-from tests.pace import within
+from tests.effort import calls
 
 Compile = Callable[..., Compiled]
 
@@ -374,31 +373,31 @@ def test_all_faults_are_reported_together_in_the_order_of_the_text(body: Compile
     assert problems[0].path == "workflow[0].tool.kind"
 
 
-@pytest.mark.full("a measurement")
 @pytest.mark.parametrize(
     "shared",
     [
         "executor: {spec: {policy: {rules: ["
-        + "{when: '{{ error }}', then: {do: continue}}," * 900
+        + "{when: '{{ error }}', then: {do: continue}}," * 200
         + "]}}}\nworkflow:\n"
-        + "".join(f"- {{step: s{i}, tool: {{kind: noop}}}}\n" for i in range(900)),
+        + "".join(f"- {{step: s{i}, tool: {{kind: noop}}}}\n" for i in range(200)),
         "workbook: {big: {kind: shell, command: "
         + "x" * 100_000
         + "}}\nworkflow:\n"
-        + "".join(f"- {{step: s{i}, tool: big}}\n" for i in range(900)),
+        + "".join(f"- {{step: s{i}, tool: big}}\n" for i in range(200)),
     ],
     ids=["spec", "workbook"],
 )
 def test_what_tasks_share_stays_small(body: Compile, shared: str) -> None:
-    with within(2.0, clock=time.process_time):
-        assert [problem.code for problem in body(shared).errors] == [Code.TOO_LARGE]
+    assert [problem.code for problem in body(shared).errors] == [Code.TOO_LARGE]
 
 
-def test_a_document_of_unknown_names_is_answered_in_time(body: Compile) -> None:
-    names = [f"{i:04}" * 25 for i in range(1_000)]
-    text = "workflow:\n" + "".join(f"- {{step: s{name}, next: t{name}}}\n" for name in names)
-    with within(2.0, clock=time.process_time):
-        assert len(body(text).errors) == 1_000
+def test_each_of_very_many_unknown_names_is_as_much_work(body: Compile) -> None:
+    def document(number: int) -> str:
+        names = [f"{i:04}" * 25 for i in range(number)]
+        return "workflow:\n" + "".join(f"- {{step: s{name}, next: t{name}}}\n" for name in names)
+
+    assert len(body(document(1_000)).errors) == 1_000
+    assert calls(lambda: body(document(900))) < 1.6 * calls(lambda: body(document(600)))
 
 
 def test_strict_makes_warnings_errors(compiled: Compile) -> None:
@@ -541,11 +540,16 @@ def test_the_schema_names_every_key_that_the_reader_knows() -> None:
     json.dumps(schema)
 
 
-def test_a_thousand_steps_compile_in_time(kinds: Mapping[str, KindInfo]) -> None:
-    steps = "".join(
-        f"- step: s{i}\n  tool: {{kind: python, code: 'result = {i}'}}\n"
-        f"  next: {{arcs: [{{step: s{min(i + 1, 999)}, when: '{{{{ output.status }}}}'}}]}}\n"
-        for i in range(1_000)
-    )
-    with within(3.0, clock=time.process_time):
-        assert compile_playbook(f"workflow:\n{steps}", file="x", kinds=kinds).errors == ()
+def test_twice_as_many_steps_are_compiled_in_twice_the_work(kinds: Mapping[str, KindInfo]) -> None:
+    def work(number: int) -> int:
+        steps = "".join(
+            f"- step: s{i}\n  tool: {{kind: python, code: 'result = {i}'}}\n"
+            f"  next: {{arcs: [{{step: s{min(i + 1, number - 1)}, when: '{{{{ output.status }}}}'}}]}}\n"
+            for i in range(number)
+        )
+        text = f"workflow:\n{steps}"
+        # From the second time on templates are parsed already.
+        assert compile_playbook(text, file="x", kinds=kinds).errors == ()
+        return calls(lambda: compile_playbook(text, file="x", kinds=kinds))
+
+    assert work(100) < 2.2 * work(50)

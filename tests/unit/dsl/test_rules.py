@@ -3,13 +3,13 @@ canonical spelling."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from noetl.dsl import Code, Compiled
+from tests.effort import calls
 
 Body = Callable[[str], Compiled]
 
@@ -227,29 +227,11 @@ def _chain(number: int) -> str:
     return f"workflow:\n{steps}- {{step: s{number}, tool: {{kind: noop}}}}"
 
 
-def _calls(run: Callable[[], object]) -> int:
-    """How many functions `run` calls, which unlike its time is always the same."""
-    count = 0
-
-    def counted(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
-@pytest.mark.full("a measurement")
 @pytest.mark.parametrize("shape", [_named_steps, _actions, _rules, _chain], ids=lambda shape: shape.__name__)
 def test_given_four_times_as_much_to_run_then_compiling_costs_about_four_times_as_much(
     body: Body, shape: Callable[[int], str]
 ) -> None:
-    few, many = (shape(number) for number in (100, 400))
+    few, many = (shape(number) for number in (25, 100))
     # From the second time on templates are parsed already.
     assert body(few).errors + body(many).errors == ()
-    assert _calls(lambda: body(many)) < 4.4 * _calls(lambda: body(few))
+    assert calls(lambda: body(many)) < 4.4 * calls(lambda: body(few))

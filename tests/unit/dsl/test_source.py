@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from noetl.dsl.problems import Code
 from noetl.dsl.read.source import read
-from tests.pace import within
+from tests.effort import calls
 
 
 def _value(text: str) -> object:
@@ -151,11 +149,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "code", "line"), BAD)
-def test_bad_documents_are_answered_with_a_problem_in_time(
-    text: str | bytes, code: Code, line: int | None
-) -> None:
-    with within(2.0, clock=time.process_time):
-        source = read(text, "bad.yaml")
+def test_bad_documents_are_answered_with_a_problem(text: str | bytes, code: Code, line: int | None) -> None:
+    source = read(text, "bad.yaml")
     found = [problem for problem in source.problems if problem.code == code]
     assert found, source.problems
     assert found[0].file == "bad.yaml"
@@ -165,8 +160,7 @@ def test_bad_documents_are_answered_with_a_problem_in_time(
 
 
 def test_depth_is_refused_at_once() -> None:
-    with within(0.05, clock=time.process_time):
-        read("[" * 100_000, "f")
+    assert calls(lambda: read("[" * 100_000, "f")) == calls(lambda: read("[" * 1_000, "f"))
 
 
 def test_a_duplicate_key_names_both_lines() -> None:

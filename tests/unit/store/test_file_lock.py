@@ -18,7 +18,7 @@ from pathlib import Path
 from noetl.store.file_lock import hold_lock
 with hold_lock(Path(sys.argv[1])) as lock:
     print(lock.found.value, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -18,6 +18,7 @@ from noetl.tools.sql.calls import ResultBounds, RowCollector
 from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.rows import TableWrite, batches, plan, quote, write_of
 from noetl.tools.sql.text import split
+from tests.waiting import GUARD_S
 
 
 def write(**config: Any) -> TableWrite:
@@ -179,6 +180,6 @@ def test_a_deadline_barks_once_and_is_distinguished_from_a_cancellation() -> Non
     barked = threading.Event()
 
     with RunningCalls().enter(order()) as stop, stop.watch(0.01, barked.set):
-        assert barked.wait(2)
+        assert barked.wait(GUARD_S)
 
     assert (stop.cancelled, stop.late) == (False, True)

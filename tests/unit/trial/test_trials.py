@@ -3,10 +3,11 @@ test that fails."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
+
+from tests.effort import calls
 
 from .conftest import Trial, failures
 
@@ -233,7 +234,6 @@ workflow:
 def test_the_clock_begins_where_the_test_says_and_jumps_to_what_is_due(
     trial: Trial, delay: str, at: str
 ) -> None:
-    began = time.monotonic()
     test = f"""
   clock: 2027-02-03T12:00:00Z
   env: {{DAY: monday}}
@@ -242,7 +242,6 @@ def test_the_clock_begins_where_the_test_says_and_jumps_to_what_is_due(
     result: {{at: "~ ^2027-02-03.{at}", day: monday}}
 """
     assert only(trial, CLOCK.replace("DELAY", delay), test) == ""
-    assert time.monotonic() - began < 1
 
 
 GATE = """
@@ -303,9 +302,12 @@ def test_what_is_refused_is_expected_and_secrets_need_no_store(trial: Trial) -> 
     )
 
 
-def test_a_hundred_tests_take_a_few_seconds(trial: Trial) -> None:
+def test_each_of_many_tests_is_as_much_work(trial: Trial) -> None:
     test = "- name: t{}\n  stand_ins: {{start: {{result: {{data: {{days: 1}}}}}}}}\n"
-    began = time.process_time()
-    verdicts = trial(BOOK, "tests:\n" + "".join(test.format(number) for number in range(100)))
-    assert all(verdict.passed for verdict in verdicts)
-    assert time.process_time() - began < 10
+
+    def work(many: int) -> int:
+        text = "tests:\n" + "".join(test.format(number) for number in range(many))
+        assert all(verdict.passed for verdict in trial(BOOK, text))
+        return calls(lambda: trial(BOOK, text))
+
+    assert work(4) < 4.4 * work(1)

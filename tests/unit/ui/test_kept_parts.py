@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 
-from noetl.ui.kept_parts import KeptParts, say_now
+from noetl.ui.kept_parts import KeptParts, say_moment, say_now
 
 
 @pytest.mark.parametrize("moment", ["", "elsewhere:1.0", "long ago"])
 def test_what_changes_without_news_is_shared_for_as_long_as_it_may_be_old(moment: str) -> None:
-    parts, made = KeptParts(), map(str, itertools.count())
-    moment = moment if moment != "long ago" else say_now()
+    now = 1000.0
+    parts, made = KeptParts(lambda: now), map(str, itertools.count())
+    moment = moment if moment != "long ago" else say_moment(now)
     assert parts.get("queues", moment, lambda: next(made), within_s=0.2) == "0"
+    now += 0.15
     assert parts.get("queues", moment, lambda: next(made), within_s=0.2) == "0"
-    time.sleep(0.25)
+    now += 0.1
     assert parts.get("queues", moment, lambda: next(made), within_s=0.2) == "1"
 
 

@@ -4,7 +4,6 @@ report of its task."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -18,9 +17,10 @@ from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.store.sql import SqlStore
 from noetl.usecases import log_bounds, logs
-from noetl.usecases.log_writer import LogWriter
+from noetl.usecases.log_writer import GATHER_S, PAUSE_S, LogWriter
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
 from noetl.usecases.runtime import Runtime
+from tests.waiting import until
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -195,11 +195,9 @@ def test_what_was_printed_is_in_the_store_within_a_second_while_the_call_runs(
     attempt = writer.begin(COMMAND, CALL)
     for number in range(3):
         writer.write(COMMAND, attempt, "stdout", f"{number}\n")
-        deadline = time.monotonic() + 5
-        while f"{number}\n" not in text(store, results):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda line=f"{number}\n": line in text(store, results), "what was printed")  # type: ignore[misc]
     assert store.commits == 3
+    assert GATHER_S + PAUSE_S < 1
     writer.close()
 
 

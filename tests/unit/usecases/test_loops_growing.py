@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moments import some
 from playbooks import playbook
 from test_cancelling import During
 from test_retry import Again
@@ -299,7 +300,7 @@ def test_a_retry_takes_what_was_brought_while_an_earlier_item_was_at_work() -> N
 def test_a_fork_from_any_moment_comes_to_the_same_end() -> None:
     sim = simulated(growing(f'grow: "{TREE}"'))
     first, report = played(sim)
-    for at in range(1, len(sim.events(first)) - 1):
+    for at in some(range(1, len(sim.events(first)) - 1)):
         made = fork.fork(sim.rt, ForkRequest(first, at=at)).execution_id
         sim.settle()
         assert sorted(sim.report(made).result["results"]) == sorted(report.result["results"]), at

@@ -18,6 +18,7 @@ from noetl.usecases.parent_notifications import notify
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import PURPOSES, find_purpose
 from noetl.usecases.sweep import sweep
+from tests.waiting import GUARD_S
 
 PLAYBOOK = """
 metadata: {path: one}
@@ -125,7 +126,7 @@ def test_a_local_worker_logs_what_it_does_not_know_and_serves_the_next(
         try:
             dispatcher.send([row])
             dispatcher.wake()
-            found = waiting.wait_for_result(rt, execution_id, 5)
+            found = waiting.wait_for_result(rt, execution_id, GUARD_S)
         finally:
             dispatcher.stop()
     assert found.row.status == "completed"

@@ -311,7 +311,13 @@ WAITING = CURSOR.replace(
 @pytest.mark.parametrize(
     ("workflow", "deliveries"), [(CURSOR, 1), (CURSOR, 2), (CURSOR, 20), (WAITING, 1), (WAITING, 20)]
 )
-@pytest.mark.parametrize("seed", [*range(20), 110, 124, 169, 219, 317, 338, 349])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(pytest.param(seed, marks=pytest.mark.long("chances that found nothing")) for seed in range(20)),
+        *(110, 124, 169, 219, 317, 338, 349),
+    ],
+)
 def test_no_row_is_forgotten_however_often_lanes_die_and_retries_are_cancelled(
     seed: int, workflow: str, deliveries: int
 ) -> None:

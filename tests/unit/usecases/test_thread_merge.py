@@ -84,9 +84,12 @@ def test_a_thousand_tokens_are_put_down_at_once() -> None:
     assert (report.row.status, report.steps["merge"]["runs"]) == ("completed", 1)
 
 
-def test_more_runs_than_a_turn_may_begin_end_the_execution_with_a_sentence_about_that() -> None:
+def test_more_runs_than_a_turn_may_begin_end_the_execution_with_a_sentence_about_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("noetl.engine.decide.MOST_FIRINGS", 200)
     text = playbook("""
-        - {step: start, next: {arcs: [{step: a, times: 1000}]}}
+        - {step: start, next: {arcs: [{step: a, times: 100}]}}
         - {step: a, next: b}
         - {step: b, next: c}
         - {step: c, tool: {kind: noop}}

