@@ -36,7 +36,7 @@ def alive(run: Run) -> Any:
     children."""
     yield
     body = "workflow: [{step: start, tool: {kind: python, code: 'result = 6 * 7'}}]"
-    assert run(body, within=5.0)["result"] == 42
+    assert run(body)["result"] == 42
 
 
 # --- templates -----------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def in_step(site: str, template: str) -> str:
 @pytest.mark.parametrize("template", [one for one in BOMBS if "many" not in one])
 def test_a_template_that_asks_for_too_much_or_reaches_out_fails_its_task(error: Run, template: str) -> None:
     with uncollected(), within(2.0, clock=time.process_time):
-        found = error(in_step("input", template), within=3.0)
+        found = error(in_step("input", template))
     assert (found["kind"], found["type"]) == ("template", BOMBS[template])
     assert (found["step"], found["task"]) == ("work", "task_0")
     assert "'x'" in found["message"]
@@ -104,7 +104,7 @@ def test_a_template_that_asks_for_too_much_or_reaches_out_fails_its_task(error: 
 @pytest.mark.parametrize("site", SITES)
 def test_wherever_it_stands_it_fails_that_step_and_nothing_else(error: Run, site: str, template: str) -> None:
     with uncollected(), within(2.0, clock=time.process_time):
-        found = error(in_step(site, template), within=3.0)
+        found = error(in_step(site, template))
     assert found["kind"] == "template"
     assert found["step"] == "work"
     assert found["line"] is not None
@@ -125,7 +125,7 @@ def test_a_join_of_a_gigabyte_is_refused(error: Run) -> None:
 @pytest.mark.parametrize("template", ["{{ 'a' * 10**9 }}", "{{ y }}", "{{ ''.__class__ }}"])
 def test_a_workload_that_cannot_be_rendered_fails_the_execution(error: Run, template: str) -> None:
     workload = f"{{x: {quoted(template)}, y: '{{{{ x }}}}'}}"
-    found = error(f"workload: {workload}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]", within=3.0)
+    found = error(f"workload: {workload}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]")
     assert found["kind"] == "template"
     assert "x" in found["message"]
 
@@ -168,7 +168,7 @@ def test_a_template_inside_of_data_is_never_rendered(run: Run) -> None:
 )
 def test_a_url_that_is_not_one_fails_the_task(error: Run, url: str, word: str) -> None:
     body = 'workflow: [{step: start, tool: {name: get, kind: http, url: "{{ url }}"}}]'
-    found = error(body, url=url, within=3.0)
+    found = error(body, url=url)
     assert (found["step"], found["task"], found["kind"]) == ("start", "get", "client_error")
     assert word in found["message"].lower()
 
@@ -178,7 +178,7 @@ def test_a_header_with_a_line_break_fails_the_task(error: Run) -> None:
         'workflow: [{step: start, tool: {kind: http, url: "http://127.0.0.1:9/", headers: {x: "{{ '
         'evil }}"}}}]'
     )
-    found = error(body, evil="a\r\nX-Evil: 1", within=3.0)
+    found = error(body, evil="a\r\nX-Evil: 1")
     assert found["kind"] == "client_error"
     assert "'x'" in found["message"]
 
@@ -492,7 +492,7 @@ def test_a_very_large_result_is_kept_by_reference_or_refused(
     """
     # What it costs this process; beside other tests it waits for the processors, too.
     with within(20.0, clock=time.process_time):
-        report = run(body, within=60.0)
+        report = run(body)
     if report["status"] == "completed":
         assert report["result"] == {"v": expected}
     else:

@@ -56,7 +56,7 @@ def ionq() -> Iterator[IonQServer]:
 
 
 def ran(run: Run, ionq: IonQServer, body: str, **more: Any) -> dict[str, Any]:
-    return run(body, host=ionq.url, key=KEY, within=60.0, **more)
+    return run(body, host=ionq.url, key=KEY, **more)
 
 
 def test_the_parts_of_a_run_are_tasks_of_their_own(run: Run, ionq: IonQServer) -> None:

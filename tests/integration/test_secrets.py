@@ -204,7 +204,7 @@ def test_a_retry_uses_the_version_that_was_used_first(run: Run, monkeypatch: pyt
             result = s[::-1]
           spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 1.2}}]}}
       """
-    first, second = run(body, within=60.0), run(body, within=60.0)
+    first, second = run(body), run(body, within=60.0)
 
     assert first["result"][::-1] == "key-of-version-1"
     assert second["result"][::-1] == "key-of-version-2"
@@ -298,7 +298,7 @@ def test_a_token_is_fetched_once_and_again_when_its_time_is_over(
         loop: {in: [1, 2], iterator: n}
         tool: {kind: shell, command: "echo {{ keychain.once.token }}"}
     """
-    report = run(body, within=60.0)
+    report = run(body)
 
     [(a, b), (c, d)] = report["steps"]["start"]["result"]["results"]
     assert a == c
