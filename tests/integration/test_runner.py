@@ -292,9 +292,7 @@ def test_a_dead_runner_is_replaced(runner: Runner) -> None:
 
 def test_a_runner_that_dies_under_a_call_fails_that_call(runner: Runner) -> None:
     pid_of(runner)
-    reply = python(
-        runner, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)"
-    )
+    reply = python(runner, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
     assert (reply.status, reply.reason) == ("died", "its process was ended by SIGKILL")
     assert python(runner, "result = 1").value == 1
 
