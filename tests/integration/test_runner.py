@@ -19,7 +19,6 @@ import pytest
 from noetl import processes
 from noetl.tools.code.runner import client
 from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
-from noetl.tools.code.runner.exchange import Listen
 from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply, ShellRequest
 from tests.gates import Gate
 from tests.waiting import GUARD_S, until
@@ -178,8 +177,7 @@ def test_the_deadline_ends_the_code_with_all_that_it_started(tmp_path: Path) -> 
         "print(p.pid, q.stdout.readline(), end='', flush=True)\n"
         "while True: pass"
     )
-    listen: Listen = lambda _, data: printed.append(data)
-    reply = runner.call(PythonRequest(code), 1.0, None, listen)
+    reply = runner.call(PythonRequest(code), 1.0, None, lambda _, data: printed.append(data))
     runner.close()
     assert (reply.status, reply.reason) == ("timeout", "it took longer than 1s")
     pids = [int(word) for word in reply.stdout.text.split()]
