@@ -136,8 +136,8 @@ def test_bytes_that_are_no_base64_name_their_row(tool: DuckDb) -> None:
 
 def test_many_rows_go_in_and_out_and_take_no_more_memory_than_few(tool: DuckDb) -> None:
     run(tool, "create table t (id int, name text, v double)")
-    many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(40_000)]
-    some, others = many[:10_000], many[10_000:]
+    many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(15_000)]
+    some, others = many[:5_000], many[5_000:]
     few = peak(lambda: run(tool, table="t", rows=some))
 
     assert peak(lambda: run(tool, table="t", rows=others)) < 1.2 * few

@@ -301,8 +301,8 @@ def test_bytes_that_are_no_base64_name_their_row(tool: Sqlite) -> None:
 
 def test_many_rows_go_in_and_out_and_take_no_more_memory_than_few(tool: Sqlite) -> None:
     run(tool, "create table t (id int primary key, name text, v real)")
-    many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(40_000)]
-    some, others = many[:10_000], many[10_000:]
+    many = [{"id": n, "name": f"name {n}", "v": n / 2} for n in range(15_000)]
+    some, others = many[:5_000], many[5_000:]
     few = peak(lambda: run(tool, table="t", rows=some, mode="copy"))
 
     assert peak(lambda: run(tool, table="t", rows=others, mode="copy")) < 1.2 * few
