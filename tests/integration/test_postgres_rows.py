@@ -384,8 +384,7 @@ def test_a_loop_that_is_killed_again_and_again_has_each_effect_once(
     run(tool, COUNT)
     (tmp_path / "program.py").write_text(WORKER)
     count, kills = 100, 0
-    random.seed(11)
-    for stop_at in [*random.sample(range(count), 5), None]:
+    for stop_at in [*random.Random(11).sample(range(count), 5), None]:
         with zygote.Popen(
             ["program", postgres_url, str(count)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
         ) as worker:
