@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -23,7 +22,7 @@ from noetl.usecases import catalog, credentials, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests import pace
+from tests.waiting import until
 
 #: Runs a playbook and returns what `noetl run --json` prints.
 Run: TypeAlias = Callable[..., dict[str, Any]]
@@ -57,17 +56,16 @@ def run_in() -> Callable[[Runtime], Run]:
 
 
 def _runner(rt: Runtime) -> Run:
-    def ran(body: str, *, within: float = 20.0, overrides: Any = None, **payload: Any) -> dict[str, Any]:
+    def ran(body: str, *, overrides: Any = None, **payload: Any) -> dict[str, Any]:
         body = textwrap.dedent(body)
         path = f"tests/{next(_numbers)}"
         head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
         row = catalog.register(rt, head + body, "test.yaml")
         execution_id = start(rt, StartRequest(row.path, row.version, payload, overrides or {})).execution_id
-        with pace.within(within):
-            ends = time.monotonic() + pace.MOST * within
-            while inspect.execution(rt, execution_id).status not in ENDED:
-                assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
-                time.sleep(0.005)
+        until(
+            lambda: inspect.execution(rt, execution_id).status in ENDED,
+            lambda: f"the execution to end: {inspect.state_view(rt, execution_id)}",
+        )
         return inspect.report(rt, execution_id).as_json()
 
     return ran

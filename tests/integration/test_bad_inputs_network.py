@@ -6,9 +6,9 @@ from __future__ import annotations
 import resource
 import sys
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,18 +21,21 @@ from noetl.usecases.runtime import Runtime
 Run = Callable[..., dict[str, Any]]
 
 
+#: Seconds between two bytes of a server that never ends.
+DRIP_S = 0.2
+
+
+@cache
 def _bomb(megabytes: int) -> bytes:
     press = zlib.compressobj(1, wbits=31)
     return b"".join(press.compress(b"0" * (1 << 20)) for _ in range(megabytes)) + press.flush()
-
-
-BOMB = _bomb(300)
 
 
 class Hostile(BaseHTTPRequestHandler):
     """What no service would send."""
 
     protocol_version = "HTTP/1.1"
+    server: Server
 
     def do_GET(self) -> None:
         try:
@@ -58,18 +61,18 @@ class Hostile(BaseHTTPRequestHandler):
             self.wfile.write(b"x" * (1 << 20))
 
     def bomb(self) -> None:
-        self._head(Content_Type="text/plain", Content_Encoding="gzip", Content_Length=str(len(BOMB)))
-        self.wfile.write(BOMB)
+        body = _bomb(300)
+        self._head(Content_Type="text/plain", Content_Encoding="gzip", Content_Length=str(len(body)))
+        self.wfile.write(body)
 
     def round(self) -> None:
         self._head(302, Location=self.path, Content_Length="0")
 
     def drip(self) -> None:
         self._head(Content_Type="text/plain", Content_Length="100000")
-        while True:
+        while not self.server.stopping.wait(DRIP_S):
             self.wfile.write(b"x")
             self.wfile.flush()
-            time.sleep(0.2)
 
     def deep(self) -> None:
         body = b"[" * 100_000 + b"]" * 100_000
@@ -83,15 +86,20 @@ class Hostile(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Hostile)
+        self.stopping = threading.Event()
+
     def handle_error(self, *_: object) -> None:
         """Clients that hang up are the point here."""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    opened = Server(("127.0.0.1", 0), Hostile)
+    opened = Server()
     threading.Thread(target=opened.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{opened.server_port}"
+    opened.stopping.set()
     opened.shutdown()
     opened.server_close()
 
@@ -117,10 +125,9 @@ def test_a_server_that_never_ends_is_a_limit(error: Run, server: str, path: str,
     body = (
         'workflow: [{step: start, tool: {name: get, kind: http, url: "{{ url }}", timeout: "{{ timeout }}"}}]'
     )
-    before, started = _memory_mb(), time.monotonic()
-    found = error(body, url=f"{server}/{path}", timeout=1.5 if path == "drip" else 8)
+    before = _memory_mb()
+    found = error(body, url=f"{server}/{path}", timeout=1 if path == "drip" else 3600)
     assert (found["step"], found["task"], found["kind"]) == ("start", "get", kind)
-    assert time.monotonic() - started < 8.0
     assert _memory_mb() - before < 200
 
 
@@ -147,9 +154,9 @@ def test_inner_addresses_are_blocked_where_private_networks_are_not_allowed(
     workflow:
       - step: start
         loop: {in: "{{ hosts }}", iterator: host, spec: {mode: parallel, policy: {failure: {mode: best_effort}}}}
-        tool: {kind: http, url: "http://{{ host }}:{{ port }}/endless", timeout: 2}
+        tool: {kind: http, url: "http://{{ host }}:{{ port }}/endless", timeout: 3600}
     """
-    report = run_in(walled)(body, hosts=INNER, port=port, within=5.0)
+    report = run_in(walled)(body, hosts=INNER, port=port)
     result = report["result"]
     assert result["results"] == [None] * len(INNER)
     assert {error["kind"] for error in result["errors"]} == {"client_error"}

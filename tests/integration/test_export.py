@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +23,8 @@ from noetl.projection.tables import TABLES
 from noetl.usecases import catalog, inspect
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
+from tests import zygote
+from tests.waiting import until
 
 #: A loop, retries, children, a failure that is handled, a result that is kept by reference.
 BODY = """
@@ -66,23 +65,10 @@ workflow: [{step: start, tool: {kind: noop, input: {tenfold: "{{ n * 10 }}"}}}]
 """
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("sqlite", marks=pytest.mark.full("PostgreSQL stands for it")),
-        pytest.param("postgres", marks=pytest.mark.postgres),
-    ],
-)
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """A home, on each database in turn."""
-    settings = Settings(home=tmp_path / "home")
-    if request.param == "sqlite":
-        return settings
-    return replace(settings, database_url=request.getfixturevalue("postgres_url"))
-
-
 @pytest.fixture
-def engine(served: Settings) -> Iterator[Runtime]:
-    with bootstrap.local(served) as rt:
+def engine(tmp_path: Path, postgres_url: str) -> Iterator[Runtime]:
+    """An engine on PostgreSQL; `small` is one on SQLite."""
+    with bootstrap.local(Settings(home=tmp_path / "home", database_url=postgres_url)) as rt:
         catalog.register(rt, CHILD, "child.yaml")
         yield rt
 
@@ -114,20 +100,21 @@ def everything(to: Path, manifest: Manifest) -> dict[str, list[dict[str, Any]]]:
     return {table: rows(to, manifest, table) for table in TABLES}
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "parquet",
-        pytest.param("jsonl", marks=pytest.mark.full("the same figures")),
-        pytest.param("clickhouse", marks=pytest.mark.full("the same figures")),
-    ],
-)
-def test_the_figures_of_an_export_are_those_of_the_api(
-    engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path, form: Any
+@pytest.mark.postgres
+def test_the_figures_of_an_export_are_those_of_the_api_whatever_its_form(
+    engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path, subtests: Any
 ) -> None:
     reports = [ran(), ran(n=2, fails=True)]
-    manifest = export(engine, ExportRequest(str(tmp_path / "out"), form))
-    found = {str(row["execution_id"]): row for row in rows(tmp_path / "out", manifest, "execution")}
+    for form in ("parquet", "jsonl", "clickhouse"):
+        with subtests.test(form=form):
+            out = tmp_path / form
+            assert_same_figures(engine, reports, out, export(engine, ExportRequest(str(out), form)))
+
+
+def assert_same_figures(
+    engine: Runtime, reports: Sequence[dict[str, Any]], out: Path, manifest: Manifest
+) -> None:
+    found = {str(row["execution_id"]): row for row in rows(out, manifest, "execution")}
     listed = inspect.executions(engine)
     assert {row.execution_id: row.status for row in listed} == {
         key: row["status"] for key, row in found.items()
@@ -138,20 +125,19 @@ def test_the_figures_of_an_export_are_those_of_the_api(
         assert row["error_message"] == (report["error"] or {}).get("message")
         runs = [
             one
-            for one in rows(tmp_path / "out", manifest, "step_run")
+            for one in rows(out, manifest, "step_run")
             if str(one["execution_id"]) == report["execution_id"]
         ]
         assert {one["step"]: one["status"] for one in runs} == {
             name: step["status"] for name, step in report["steps"].items()
         }
     assert sum(part.rows for part in manifest.tables["event_log"]) == sum(row.head_version for row in listed)
-    tries = [row["attempt"] for row in rows(tmp_path / "out", manifest, "attempt") if row["task"] == "third"]
+    tries = [row["attempt"] for row in rows(out, manifest, "attempt") if row["task"] == "third"]
     assert sorted(tries) == [1, 1, 2, 2, 3, 3]
-    assert {
-        row["bytes"] for row in rows(tmp_path / "out", manifest, "result_ref") if row["step"] == "flaky"
-    } == {100_002}
+    assert {row["bytes"] for row in rows(out, manifest, "result_ref") if row["step"] == "flaky"} == {100_002}
 
 
+@pytest.mark.postgres
 def test_exports_that_follow_one_another_hold_what_one_of_everything_holds(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -165,6 +151,7 @@ def test_exports_that_follow_one_another_hold_what_one_of_everything_holds(
     assert (again.exports, again.tables) == (4, several.tables)
 
 
+@pytest.mark.postgres
 def test_the_same_log_is_the_same_files_whatever_the_size_of_parts_says(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -179,6 +166,7 @@ def test_the_same_log_is_the_same_files_whatever_the_size_of_parts_says(
     assert everything(tmp_path / "small", small) == everything(tmp_path / "first", first)
 
 
+@pytest.mark.postgres
 def test_an_export_of_some_tables_holds_what_one_of_all_holds_of_them(
     engine: Runtime, ran: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -218,10 +206,7 @@ def test_what_a_slow_transaction_commits_late_is_in_the_next_export(
 def _requested(rt: Runtime, row: Any) -> str:
     """A small execution that has ended."""
     execution_id = start(rt, StartRequest(row.path, row.version)).execution_id
-    ends = time.monotonic() + 20
-    while inspect.execution(rt, execution_id).status != "completed":
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    until(lambda: inspect.execution(rt, execution_id).status == "completed", "the execution to end")
     return execution_id
 
 
@@ -273,23 +258,26 @@ def _append_many(rt: Runtime, execution_id: str, count: int) -> None:
         tx.events.append(execution_id, _head(rt, execution_id), drafts, rt.clock())
 
 
+EXPORTS = """
+import sys
+from pathlib import Path
+from noetl import bootstrap
+from noetl.config import Settings
+from noetl.dispatch.null import NullDispatcher
+from noetl.exports.export import ExportRequest, export
+export(bootstrap.runtime(Settings(home=Path(sys.argv[1])), NullDispatcher()), ExportRequest(sys.argv[2]), most_rows=20)
+"""
+
+
 def _kill_in_the_middle(out: Path, settings: Settings) -> None:
-    code = (
-        "import sys; from noetl import bootstrap; from noetl.config import Settings; from pathlib import "
-        "Path\n"
-        "from noetl.dispatch.null import NullDispatcher; from noetl.exports.export import ExportRequest, "
-        "export\n"
-        "rt = bootstrap.runtime(Settings(home=Path(sys.argv[1])), NullDispatcher())\n"
-        "export(rt, ExportRequest(sys.argv[2]), most_rows=20)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(settings.home), str(out)])
-    ends = time.monotonic() + 60
-    while not (out / "event_log/part-000003.parquet").exists():
+    folder = out.parent
+    (folder / "program.py").write_text(EXPORTS)
+    with zygote.Popen(["program", str(settings.home), str(out)], cwd=folder) as process:
+        third = out / "event_log/part-000003.parquet"
+        until(lambda: third.exists() or process.poll() is not None, "the third part")
         assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() < ends
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
 
 
 def test_only_one_export_writes_to_a_directory_at_a_time(small: Runtime, tmp_path: Path) -> None:
@@ -394,6 +382,7 @@ def answer(rt: Runtime, query: str, last: int | None = None) -> Sequence[Any]:
         return list(found.rows)
 
 
+@pytest.mark.postgres
 def test_a_question_is_answered_while_executions_run(
     engine: Runtime, ran: Callable[..., dict[str, Any]]
 ) -> None:

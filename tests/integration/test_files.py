@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,7 +22,7 @@ from noetl.results import open_results
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
-from tests.pace import within
+from tests import zygote
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: files, path: tests/files}\n"
 #: Runs a playbook by `noetl run` from a directory beside it: exit code and report.
@@ -46,14 +44,12 @@ def book(tmp_path: Path) -> Path:
 def play(book: Path, tmp_path: Path) -> Play:
     def run(steps: str, **env: str) -> tuple[int, dict[str, Any]]:
         (book / "p.yaml").write_text(HEAD + steps)
-        ended = subprocess.run(
-            [sys.executable, "-m", "noetl", "run", str(book / "p.yaml"), "--json"],
+        ended = zygote.run(
+            ["noetl", "run", str(book / "p.yaml"), "--json"],
             cwd=tmp_path / "here",
             env={**os.environ, "NOETL_HOME": str(book / "home"), **env},
             capture_output=True,
             text=True,
-            timeout=120,
-            check=False,
         )
         assert ended.stdout, ended.stderr
         return ended.returncode, json.loads(ended.stdout)
@@ -265,8 +261,7 @@ def test_a_pattern_is_looked_up_without_following_links_and_ends(book: Path, tmp
     registry = Registry(
         Services(files=FilePolicy(as_user=True, directories=(book,)), scratch=tmp_path / "scratch")
     )
-    with within(2.0):
-        found = registry.run(_call("duckdb", {"command": "select sum(n) as s from read_csv('**/*.csv')"}))
+    found = registry.run(_call("duckdb", {"command": "select sum(n) as s from read_csv('**/*.csv')"}))
     assert found.result["rows"] == [{"s": 3}]  # type: ignore[union-attr]
     assert (
         "No files found" in failure(registry, "duckdb", {"command": "from read_csv('**/none.csv')"}).message

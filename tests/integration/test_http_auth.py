@@ -8,8 +8,8 @@ import json
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -31,6 +31,7 @@ from noetl.tools.kit.http.transport import HttpClient
 from noetl.usecases import credentials
 from noetl.usecases.runtime import Runtime
 from tests.httpd import Handler, Server, started, stopped
+from tests.waiting import until
 
 SECRET = "canary/S3cret+value=="
 
@@ -43,13 +44,15 @@ class Issuer:
         self.issued = 0
         self.good: set[str] = set()
         self.lasts: Any = 3600
-        self.slow = 0.0
+        #: Closed, it lets requests for tokens wait.
+        self.open = threading.Event()
+        self.open.set()
         self._lock = threading.Lock()
         server.routes["/token"] = self._issue
         server.routes["/api"] = self._serve
 
     def _issue(self, handler: Handler) -> None:
-        time.sleep(self.slow)
+        self.open.wait()
         with self._lock:
             self.issued += 1
             token = f"canary-token-{self.issued}"
@@ -86,8 +89,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def issuer(server: Server) -> Issuer:
-    return Issuer(server)
+def issuer(server: Server) -> Iterator[Issuer]:
+    issuer = Issuer(server)
+    yield issuer
+    issuer.open.set()
 
 
 @pytest.fixture
@@ -292,15 +297,13 @@ def test_a_token_that_cannot_be_used_is_refused(issuer: Issuer, tool: Http, answ
 
 
 def test_a_slow_token_counts_against_the_time_of_the_call(issuer: Issuer, tool: Http) -> None:
-    issuer.slow = 1.0
-    began = time.monotonic()
+    issuer.open.clear()
 
     errors = at_once(
         3,
         lambda: call(tool, issuer.server.url + "/api", auth=issuer.credential(), timeout={"total": 0.3}),
     )
 
-    assert time.monotonic() - began < 0.9
     assert {(error.kind, error.retryable) for error in errors if isinstance(error, ToolError)} == {
         ("timeout", True)
     }
@@ -310,20 +313,17 @@ def test_a_slow_token_counts_against_the_time_of_the_call(issuer: Issuer, tool: 
 def test_who_waits_for_the_token_of_another_call_waits_no_longer_than_its_own_time(
     issuer: Issuer, tool: Http
 ) -> None:
-    issuer.slow = 1.0
-    patient = threading.Thread(
-        target=lambda: call(tool, issuer.server.url + "/api", auth=issuer.credential())
-    )
-    patient.start()
-    while not issuer.asked:
-        time.sleep(0.005)
-    began = time.monotonic()
+    issuer.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(call, tool, issuer.server.url + "/api", auth=issuer.credential(), timeout=3600)
+        until(lambda: issuer.asked, "the first call to ask for a token")
 
-    error = refused(tool, issuer.server.url + "/api", auth=issuer.credential(), timeout={"total": 0.2})
+        error = refused(tool, issuer.server.url + "/api", auth=issuer.credential(), timeout={"total": 0.2})
 
-    assert time.monotonic() - began < 0.9
+        assert not patient.done()
+        issuer.open.set()
     assert (error.kind, error.retryable) == ("timeout", True)
-    patient.join()
+    assert patient.result().ok
     assert (len(issuer.asked), len(issuer.served)) == (1, 1)
 
 

@@ -6,7 +6,6 @@ import re
 import resource
 import socket
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.http import addresses
 from noetl.tools.kit.http.answer import retry_after
 from tests.httpd import Handler, Route, Server, started, stopped
-from tests.pace import within
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_a_json_answer_is_parsed_and_header_names_are_lower_case(server: Server,
     assert outcome.result["data"] == {"x": [1]}
     assert outcome.result["headers"]["x-tag"] == "v"
     assert outcome.result["url"] == f"{server.url}/a?q=a+b&l=1&l=true"
-    assert 0 < outcome.result["elapsed"] < 5
+    assert outcome.result["elapsed"] > 0
     assert outcome.extras["http"]["status"] == 200
     assert server.seen[0]["headers"]["user-agent"].startswith("NoETL/")
     assert "idempotency-key" not in server.seen[0]["headers"]
@@ -249,19 +248,22 @@ def test_a_name_that_does_not_resolve_is_a_connection_error(tool: Http) -> None:
 
 
 def test_a_silent_server_is_a_timeout(server: Server, tool: Http) -> None:
-    server.routes["/"] = lambda h: h.server.stopping.wait(5) and None
+    server.routes["/"] = silent
 
-    with within(2):
-        error = refused(tool, server.url + "/", timeout={"connect": 1, "read": 0.2})
+    error = refused(tool, server.url + "/", timeout={"connect": 3600, "read": 0.2, "total": 3600})
 
     assert (error.kind, error.retryable) == ("timeout", True)
+
+
+#: Seconds between two bytes of a slow server.
+TRICKLE_S = 0.05
 
 
 def trickle(head: bytes, byte: bytes) -> Route:
     def route(handler: Handler) -> None:
         handler.close_connection = True
         handler.wfile.write(head)
-        while not handler.server.stopping.wait(0.05):
+        while not handler.server.stopping.wait(TRICKLE_S):
             handler.wfile.write(byte)
             handler.wfile.flush()
 
@@ -282,12 +284,11 @@ def trickle(head: bytes, byte: bytes) -> Route:
 def test_a_byte_now_and_then_does_not_outlive_the_deadline(server: Server, tool: Http, head: bytes) -> None:
     server.routes["/"] = trickle(head, b"0")
 
-    with within(1.5):
-        error = refused(tool, server.url + "/", deadline_s=0.4)
+    error = refused(tool, server.url + "/", deadline_s=0.4, timeout={"read": 3600, "total": 3600})
 
     assert (error.kind, error.retryable) == ("timeout", True)
     # What was left of it when the request began.
-    assert re.search(r"did not end within 0\.(4|3\d)s", str(error))
+    assert re.search(r"did not end within (0\.\d+s|\d+ms)", str(error))
 
 
 def test_a_deadline_also_cuts_a_connection_that_is_used_again(server: Server, tool: Http) -> None:
@@ -295,7 +296,10 @@ def test_a_deadline_also_cuts_a_connection_that_is_used_again(server: Server, to
     server.routes["/slow"] = trickle(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", b"0")
     call(tool, server.url + "/ok")
 
-    assert refused(tool, server.url + "/slow", timeout=0.3).kind == "timeout"
+    error = refused(tool, server.url + "/slow", timeout={"read": 3600, "total": 0.3})
+
+    assert error.kind == "timeout"
+    assert "did not end within 0.3s" in str(error)
     assert call(tool, server.url + "/ok").result["status_code"] == 200
 
 
@@ -321,21 +325,19 @@ def slow(handler: Handler) -> None:
 def test_a_call_that_is_cancelled_hangs_up(server: Server, tool: Http, route: Route) -> None:
     server.routes["/"] = route
     order = Call("http", {}, {}, {}, Where("1", "s#1", "s"), "t", 1, "idem-1")
-    config = HttpConfig.model_validate({"url": server.url + "/"})
+    config = HttpConfig.model_validate({"url": server.url + "/", "timeout": 3600})
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(tool.run, order, config)
-        while not server.seen:
-            time.sleep(0.01)
-        with within(1.0):
-            tool.interrupt(order)
-            error = running.exception(30)
+        until(lambda: server.seen, "the request")
+        tool.interrupt(order)
+        error = running.exception()
     assert isinstance(error, ToolError)
     assert error.kind == "cancelled"
 
 
 def bomb(handler: Handler) -> None:
     # 300 MB of zeros, packed here without ever being whole.
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     body = b"".join(packer.compress(b"0" * 1_000_000) for _ in range(300)) + packer.flush()
     handler.answer(body, content_encoding="gzip")
 
@@ -387,7 +389,7 @@ def test_a_redirect_with_an_endless_body_is_not_read(server: Server, tool: Http)
     server.routes["/"] = route
     server.routes["/end"] = lambda h: h.json(1)
 
-    assert call(tool, server.url + "/", deadline_s=2).result["data"] == 1
+    assert call(tool, server.url + "/").result["data"] == 1
 
 
 def test_secrets_do_not_follow_to_another_origin(server: Server, tool: Http) -> None:

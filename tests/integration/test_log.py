@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import zygote
 
 SERVICE = """
 import logging
@@ -21,26 +25,33 @@ except IndexError:
 """
 
 
-def said(**settings: str) -> list[str]:
-    environment = {f"NOETL_{name.upper()}": value for name, value in settings.items()}
-    ended = subprocess.run(
-        [sys.executable, "-c", SERVICE],
-        env={"PATH": "", "PYTHONUTF8": "1", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=20,
-    )
-    return ended.stderr.splitlines()
+@pytest.fixture
+def said(tmp_path: Path) -> Callable[..., list[str]]:
+    """What a service writes, with these settings."""
+    (tmp_path / "service.py").write_text(SERVICE, encoding="utf-8")
+
+    def run(**settings: str) -> list[str]:
+        environment = {f"NOETL_{name.upper()}": value for name, value in settings.items()}
+        ended = zygote.run(
+            ["service"],
+            cwd=tmp_path,
+            env={"PATH": "", **environment},
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        return str(ended.stderr).splitlines()
+
+    return run
 
 
-def test_people_read_lines() -> None:
+def test_people_read_lines(said: Callable[..., list[str]]) -> None:
     first, *rest = said()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d [\d:,]+ ERROR noetl\.somewhere: No day 7 in", first)
     assert rest[-1] == "IndexError: list index out of range"
 
 
-def test_machines_read_one_json_object_a_line() -> None:
+def test_machines_read_one_json_object_a_line(said: Callable[..., list[str]]) -> None:
     (line,) = said(log_json="true")
     told = json.loads(line)
     assert (told["level"], told["logger"], told["message"]) == (

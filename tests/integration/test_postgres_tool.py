@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg2
@@ -17,7 +16,9 @@ from noetl.tools.kit.base import Services
 from noetl.tools.postgres.errors import meaning
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
 from noetl.tools.sql.reading import HARMLESS
-from tests.pace import within
+from tests.waiting import until
+
+from .table_locks import held, until_waiting
 
 pytestmark = pytest.mark.postgres
 
@@ -240,8 +241,7 @@ def test_a_missing_parameter_is_reported_before_anything_runs(tool: Postgres) ->
 
 @pytest.mark.parametrize("lift", ["", "set statement_timeout = 0; "])
 def test_a_call_ends_at_its_deadline_whatever_it_sets(tool: Postgres, lift: str) -> None:
-    with within(2):
-        error = refused(tool, lift + "select pg_sleep(600)", deadline_s=0.3)
+    error = refused(tool, lift + "select pg_sleep(600)", deadline_s=0.3)
 
     assert (error.kind, error.retryable) == ("timeout", True)
     assert run(tool, "select 1 as a").result["rows"] == [{"a": 1}]
@@ -282,52 +282,55 @@ def test_a_connection_that_dies_under_a_statement_is_worth_another_try(tool: Pos
     assert run(tool, "select 1 as a").result["rows"] == [{"a": 1}]
 
 
-def test_a_deadlock_is_worth_another_try(tool: Postgres) -> None:
-    run(tool, "create table tool_test.t (id int); insert into tool_test.t values (1), (2)")
-    errors: list[ToolError] = []
+def test_a_deadlock_is_worth_another_try(tool: Postgres, postgres_url: str) -> None:
+    run(
+        tool,
+        "create table tool_test.t (id int); insert into tool_test.t values (1), (2); create table tool_test.gate ()",
+    )
 
-    def cross(one: int, two: int) -> None:
+    def cross(one: int, two: int) -> ToolError | None:
         update = "update tool_test.t set id = id where id = "
+        passes = "lock table tool_test.gate in access share mode"
         try:
             run(
                 tool,
-                f"set deadlock_timeout = '50ms'; {update}{one}; select pg_sleep(0.3); {update}{two}",
+                f"set deadlock_timeout = '50ms'; {update}{one}; {passes}; {update}{two}",
                 transaction=True,
             )
         except ToolError as error:
-            errors.append(error)
+            return error
+        return None
 
-    threads = [threading.Thread(target=cross, args=pair) for pair in ((1, 2), (2, 1))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        with held(postgres_url, "tool_test.gate"):
+            ends = [pool.submit(cross, 1, 2), pool.submit(cross, 2, 1)]
+            until_waiting(postgres_url, 2)
+        errors = [error for error in (end.result() for end in ends) if error]
 
     assert [(error.kind, error.retryable, error.extras["pg"]["sqlstate"]) for error in errors] == [
         ("sql", True, "40P01")
     ]
 
 
-def test_threads_get_connections_of_their_own_and_few_stay(tool: Postgres) -> None:
-    pids: set[int] = set()
+def test_threads_get_connections_of_their_own_and_few_stay(tool: Postgres, postgres_url: str) -> None:
+    run(tool, "create table tool_test.gate ()")
+    command = "lock table tool_test.gate in access share mode; select pg_backend_pid() as pid"
 
-    def work() -> None:
-        pids.add(run(tool, "select pg_backend_pid() as pid, pg_sleep(0.2)").result["rows"][0]["pid"])
+    def work() -> int:
+        return int(run(tool, command, transaction=True).result["rows"][0]["pid"])
 
-    threads = [threading.Thread(target=work) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(12) as pool:
+        with held(postgres_url, "tool_test.gate"):
+            calls = [pool.submit(work) for _ in range(12)]
+            until_waiting(postgres_url, 12)
+        pids = {call.result() for call in calls}
 
     alive = "select count(*) as n from pg_stat_activity where pid = any(:pids)"
-    ends = time.monotonic() + 5
-    while (
-        left := run(tool, alive, params={"pids": list(pids)}).result["rows"][0]["n"]
-    ) > 8 and time.monotonic() < ends:
-        time.sleep(0.05)
+    until(
+        lambda: run(tool, alive, params={"pids": list(pids)}).result["rows"] == [{"n": 8}],
+        "all but eight connections to be closed",
+    )
     assert len(pids) == 12
-    assert left == 8
 
 
 def test_a_refused_login_is_an_auth_error_without_the_password(tool: Postgres, postgres_url: str) -> None:

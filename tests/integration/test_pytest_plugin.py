@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import zygote
+
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -46,9 +48,8 @@ def test_from_python():
 def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     # As in a project of somebody else's: without the settings of this one.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *argv]
-    return subprocess.run(
-        command,
+    return zygote.run(
+        ["pytest", "-q", "-p", "no:cacheprovider", *argv],
         cwd=folder,
         env=environ | {"NOETL_HOME": str(folder / "home")},
         capture_output=True,

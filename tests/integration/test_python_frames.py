@@ -24,6 +24,7 @@ from noetl.tools.code.tables import PARQUET, SPILL_BYTES
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.registry import Registry
 from noetl.usecases.ports import Results
+from tests.waiting import GUARD_S
 
 INLINE = 4096
 ROWS = [{"id": 1, "name": "a", "share": 0.5}, {"id": 2, "name": None, "share": None}]
@@ -41,9 +42,9 @@ ONE_OF_LIBRARIES = [
 ]
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return open_results(f"file://{tmp_path}/results")
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return open_results(f"file://{tmp_path_factory.mktemp('results')}")
 
 
 @pytest.fixture(
@@ -55,15 +56,14 @@ def isolation(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture
-def registry(tmp_path: Path, results: Results) -> Iterator[Registry]:
-    (tmp_path / "scratch").mkdir()
-    made = Registry(
-        Services(scratch=tmp_path / "scratch", results=results, inline_bytes=INLINE, python_inline=True)
-    )
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory, results: Results) -> Iterator[Registry]:
+    """One for all, so that calls of one execution share a child that has imported its libraries."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    made = Registry(Services(scratch=scratch, results=results, inline_bytes=INLINE, python_inline=True))
     yield made
     made.close()
-    assert list((tmp_path / "scratch").iterdir()) == [], "nothing is left behind"
+    assert list(scratch.iterdir()) == [], "nothing is left behind"
 
 
 Run = Callable[..., Outcome]
@@ -71,10 +71,17 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(registry: Registry) -> Run:
-    def ran(code: str, *, isolation: str = "process", frames: str | None = None, **args: Any) -> Outcome:
+    def ran(
+        code: str,
+        *,
+        isolation: str = "process",
+        frames: str | None = None,
+        execution: str = "7",
+        **args: Any,
+    ) -> Outcome:
         config = {"code": code} if frames is None else {"code": code, "frames": frames}
-        where = Where("7", "r", "s")
-        return registry.run(Call("python", config, args, {"isolation": isolation}, where, "t", 1, "key", 60))
+        where, spec = Where(execution, "r", "s"), {"isolation": isolation}
+        return registry.run(Call("python", config, args, spec, where, "t", 1, "key", GUARD_S))
 
     return ran
 
@@ -248,10 +255,10 @@ def test_a_table_that_is_not_a_plain_file_is_not_followed(run: Run, results: Res
         "pandas.DataFrame.to_parquet = link\n"
         "result = pandas.DataFrame({'x': range(9000)})"
     )
-    outcome = run(code)
+    outcome = run(code, execution="8")
     assert outcome.error is not None
     assert "is no plain file" in outcome.error.message
-    assert list(results.places()) == []
+    assert "executions/8" not in results.places()
 
 
 def test_the_runner_imports_no_library_that_the_code_does_not(run: Run) -> None:
@@ -259,8 +266,8 @@ def test_the_runner_imports_no_library_that_the_code_does_not(run: Run) -> None:
         "import sys\nresult = [n for n in ('pandas', 'polars', 'pyarrow', 'duckdb', 'numpy') if n in "
         "sys.modules]"
     )
-    assert value(run(code)) == []
-    assert value(run(code, frames="polars", rows=ROWS)) == ["polars"]
+    assert value(run(code, execution="fresh")) == []
+    assert value(run(code, execution="fresh", frames="polars", rows=ROWS)) == ["polars"]
 
 
 # --- inputs --------------------------------------------------------------------------------------
@@ -318,9 +325,9 @@ def test_a_library_that_is_missing_fails_the_task_and_says_what_to_install(
 ) -> None:
     module = {"arrow": "pyarrow"}.get(library, library)
     # Hidden from the call by the call before it, in the same child.
-    value(run(f"import sys\nsys.modules[{module!r}] = None"))
+    value(run(f"import sys\nsys.modules[{module!r}] = None", execution=f"no {library}"))
     for given in (ROWS, kept(results, 2)):
-        outcome = run("result = 1", table=given, frames=library)
+        outcome = run("result = 1", table=given, frames=library, execution=f"no {library}")
         assert outcome.error is not None
         assert (outcome.error.kind, outcome.error.type, outcome.error.retryable) == (
             "python",
@@ -331,7 +338,7 @@ def test_a_library_that_is_missing_fails_the_task_and_says_what_to_install(
             f"`frames: {library}` needs {module}, which is not installed where this task runs: "
             f"install it there with `pip install {module}`."
         )
-        value(run(f"import sys\nsys.modules[{module!r}] = None"))
+        value(run(f"import sys\nsys.modules[{module!r}] = None", execution=f"no {library}"))
 
 
 def test_rows_that_fit_into_no_frame_name_their_input(run: Run) -> None:
@@ -429,7 +436,7 @@ def test_a_large_frame_goes_from_step_to_step_in_a_playbook(tmp_path: Path, run_
             tool: {kind: noop, input: {count: "{{ sum }}"}}
         """
     with bootstrap.local(Settings(home=tmp_path / "home")) as rt:
-        report = run_in(rt)(playbook, within=60.0)
+        report = run_in(rt)(playbook)
         assert report["status"] == "completed", report["error"]
         assert report["result"] == {"count": 20000}
         (place,) = rt.results.places()
@@ -461,7 +468,7 @@ registry.close()
 print(json.dumps([before, peak(), size]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=110
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=GUARD_S
     )
     before, after, size = json.loads(done.stdout)
     assert size > 30_000_000

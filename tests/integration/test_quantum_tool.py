@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.declaration import configure
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import touches
+from tests.waiting import until
 
 BELL = """OPENQASM 2.0;
 include "qelib1.inc";
@@ -46,16 +47,17 @@ def turned() -> str:
     return cirq.to_json(cirq.Circuit(cirq.rx(sympy.Symbol("t"))(q), cirq.measure(q, key="m")))
 
 
-@pytest.fixture
-def services(tmp_path: Path) -> Services:
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
+    folder = tmp_path_factory.mktemp("services")
     return Services(
-        results=open_results(str(tmp_path / "results")),
-        files=FilePolicy(as_user=True, directories=(tmp_path,)),
-        scratch=tmp_path / "scratch",
+        results=open_results(str(folder / "results")),
+        files=FilePolicy(as_user=True, directories=(folder,)),
+        scratch=folder / "scratch",
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tool(services: Services) -> Iterator[Quantum]:
     tool = Quantum(services)
     yield tool
@@ -552,20 +554,13 @@ def test_a_sweep_ends_at_its_deadline_and_when_it_is_cancelled(tool: Quantum, tu
         tool.run(call(deadline_s=0.0), QuantumConfig.model_validate(sweep_of(turned, 1000)))
     assert (late.value.kind, late.value.retryable) == ("timeout", True)
 
-    order, caught = call(), list[ToolError]()
-
-    def work() -> None:
-        try:
-            tool.run(order, QuantumConfig.model_validate(sweep_of(turned, 100_000)))
-        except ToolError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    while thread.is_alive():
-        tool.interrupt(order)
-        thread.join(0.05)
-    assert [error.kind for error in caught] == ["cancelled"]
+    order = call()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(tool.run, order, QuantumConfig.model_validate(sweep_of(turned, 50_000)))
+        until(lambda: tool.interrupt(order) or running.done(), "the sweep to end")
+        error = running.exception()
+    assert isinstance(error, ToolError)
+    assert error.kind == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from noetl import processes
 from noetl.tools.code.runner import client
 from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
 from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply, ShellRequest
-from tests.pace import within
+from tests.gates import Gate
+from tests.waiting import GUARD_S, until
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 
 def python(
-    runner: Runner, code: str, /, owner: str = "1", deadline_s: float = 10, **inputs: Any
+    runner: Runner, code: str, /, owner: str = "1", deadline_s: float = GUARD_S, **inputs: Any
 ) -> RunnerReply:
     return runner.call(PythonRequest(code, inputs, owner=owner), deadline_s)
 
@@ -49,15 +49,6 @@ def pid_of(runner: Runner, **more: Any) -> int:
     reply = python(runner, "import os; result = os.getpid()", **more)
     assert reply.status == "ok"
     return int(reply.value)
-
-
-def until(true: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def gone(pid: int) -> bool:
@@ -104,8 +95,8 @@ def test_a_child_that_lost_its_directory_and_its_stdout_goes_on(runner: Runner) 
     "code",
     [
         "raise ValueError",
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
-        "import subprocess\nsubprocess.Popen(['sleep', '60'])",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+        "import subprocess\nsubprocess.Popen(['sleep', '600'])",
         "x = bytearray(300 << 20)",
     ],
     ids=["failed", "left a thread", "left a process", "grew"],
@@ -124,21 +115,18 @@ def test_a_child_is_replaced_after_256_calls(runner: Runner, monkeypatch: pytest
 
 def test_at_most_eight_idle_children_are_kept(runner: Runner) -> None:
     pids = [pid_of(runner, owner=str(number)) for number in range(12)]
-    assert until(lambda: sum(not gone(pid) for pid in pids) == 8)
+    until(lambda: sum(not gone(pid) for pid in pids) == 8, "the others to go")
 
 
-def test_threads_run_side_by_side_each_with_a_child_of_its_own(runner: Runner) -> None:
+def test_threads_run_side_by_side_each_with_a_child_of_its_own(runner: Runner, tmp_path: Path) -> None:
     pid_of(runner)
-    seen: list[int] = []
-    code = "import os, time; time.sleep(0.5); result = os.getpid()"
-    threads = [threading.Thread(target=lambda: seen.append(python(runner, code).value)) for _ in range(6)]
-    started = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(seen)) == 6
-    assert time.monotonic() - started < 2.5
+    gate = Gate(tmp_path / "gate")
+    code = gate.python() + "result = os.getpid()"
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(python, runner, code) for _ in range(6)]
+        until(lambda: gate.arrived() == 6, "six calls side by side")
+        gate.open()
+    assert {call.result().value for call in calls} == set(map(int, gate.names()))
 
 
 # --- what a child can see ------------------------------------------------------------------------
@@ -177,21 +165,24 @@ def test_no_descriptor_and_no_setting_of_the_worker_reaches_user_code(
 # --- ends ----------------------------------------------------------------------------------------
 
 
-def test_the_deadline_ends_the_code_with_all_that_it_started(runner: Runner) -> None:
+def test_the_deadline_ends_the_code_with_all_that_it_started(tmp_path: Path) -> None:
+    printed: list[bytes | None] = []
+    # It is too late as soon as the code is as far as that.
+    runner = Runner(RunnerSettings(tmp_path), clock=lambda: 1e9 if printed else 0.0)
     code = (
         "import os, subprocess, sys\n"
-        "p = subprocess.Popen(['setsid', 'sleep', '300'])\n"
-        "q = subprocess.Popen('(sleep 301 &) ; sleep 302', shell=True, start_new_session=True)\n"
-        "print(p.pid, q.pid)\n"
+        "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
+        "command = 'sleep 600 & echo $! $$; exec sleep 600'\n"
+        "q = subprocess.Popen(command, shell=True, start_new_session=True, stdout=subprocess.PIPE, text=True)\n"
+        "print(p.pid, q.stdout.readline(), end='', flush=True)\n"
         "while True: pass"
     )
-    with within(2.5):
-        reply = python(runner, code, deadline_s=0.6)
-        assert reply.status == "timeout"
+    reply = runner.call(PythonRequest(code), 1.0, None, lambda _, data: printed.append(data))
+    runner.close()
+    assert (reply.status, reply.reason) == ("timeout", "it took longer than 1s")
     pids = [int(word) for word in reply.stdout.text.split()]
-    assert len(pids) == 2
+    assert len(pids) == 3
     assert all(gone(pid) for pid in pids)
-    assert not [line for line in _command_lines() if line.startswith("sleep 30")]
 
 
 def test_a_detached_daemon_does_not_outlive_its_call(runner: Runner) -> None:
@@ -202,7 +193,7 @@ def test_a_detached_daemon_does_not_outlive_its_call(runner: Runner) -> None:
         "    os.setsid()\n"
         "    if os.fork() == 0:\n"
         "        os.write(w, str(os.getpid()).encode())\n"
-        "        time.sleep(300)\n"
+        "        time.sleep(600)\n"
         "    os._exit(0)\n"
         "os.wait()\n"
         "result = int(os.read(r, 20))"
@@ -222,13 +213,13 @@ def test_a_fork_that_comes_to_the_end_of_the_code_does_not_answer_twice(runner: 
 
 def test_a_fork_bomb_is_ended_and_the_worker_goes_on(runner: Runner) -> None:
     limits = CodeLimits(processes=40)
-    reply = runner.call(PythonRequest("import os\nwhile True: os.fork()", limits=limits), 5)
+    reply = runner.call(PythonRequest("import os\nwhile True: os.fork()", limits=limits), GUARD_S)
     assert (reply.status, reply.reason) == ("limit", "it started more than 40 processes")
     assert python(runner, "result = 1").value == 1
     control = runner._control
     assert control is not None
     # Two forked ahead, and the one that answered.
-    assert until(lambda: len(processes.descendants(control._process.pid)) <= 3)
+    until(lambda: len(processes.descendants(control._process.pid)) <= 3, "the forks to end")
 
 
 @pytest.mark.parametrize(
@@ -270,18 +261,18 @@ def test_an_exception_raised_into_the_waiting_thread_ends_the_code(runner: Runne
     class SoftTimeLimit(Exception):
         pass
 
-    def interrupt(_number: int, _frame: object) -> None:
+    def interrupt(*_: object) -> None:
         raise SoftTimeLimit
 
-    pid = pid_of(runner)
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    pid = pid_of(runner)
+    code = f"import os, signal\nos.kill({os.getpid()}, signal.SIGALRM)\nwhile True: pass"
     try:
         with pytest.raises(SoftTimeLimit):
-            python(runner, "while True: pass")
+            python(runner, code)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert until(lambda: gone(pid))
+    until(lambda: gone(pid), "the code to end")
     assert python(runner, "result = 1").value == 1
 
 
@@ -292,18 +283,14 @@ def test_a_dead_runner_is_replaced(runner: Runner) -> None:
     child = pid_of(runner)
     assert runner._control is not None
     os.kill(runner._control._process.pid, signal.SIGKILL)
-    assert until(lambda: gone(child))
+    until(lambda: gone(child), "the child to end")
     assert python(runner, "result = 'again'").value == "again"
     assert python(runner, "result = 'other'", owner="2").value == "other"
 
 
 def test_a_runner_that_dies_under_a_call_fails_that_call(runner: Runner) -> None:
     pid_of(runner)
-    assert runner._control is not None
-    killer = threading.Timer(0.3, os.kill, (runner._control._process.pid, signal.SIGKILL))
-    killer.start()
-    reply = python(runner, "import time; time.sleep(30)")
-    killer.join()
+    reply = python(runner, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
     assert (reply.status, reply.reason) == ("died", "its process was ended by SIGKILL")
     assert python(runner, "result = 1").value == 1
 
@@ -330,26 +317,26 @@ def test_a_fork_of_the_worker_starts_a_runner_of_its_own(runner: Runner) -> None
 def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
     code = (
         "import os, subprocess, time\n"
-        "p = subprocess.Popen(['setsid', 'sleep', '303'])\n"
+        "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
         f"open({str(tmp_path / 'pids')!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}} {{p.pid}}')\n"
-        "time.sleep(300)"
+        "time.sleep(600)"
     )
     script = (
         "from pathlib import Path\n"
         "from noetl.tools.code.runner.client import Runner, RunnerSettings\n"
         "from noetl.tools.code.runner.requests import PythonRequest\n"
-        f"Runner(RunnerSettings(Path({str(tmp_path)!r}))).call(PythonRequest({code!r}), 300)\n"
+        f"Runner(RunnerSettings(Path({str(tmp_path)!r}))).call(PythonRequest({code!r}), 600)\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", script])
     pids_file = tmp_path / "pids"
     try:
-        assert until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 3)
+        until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 3, "its code to run")
     finally:
         worker.kill()
         worker.wait()
     pids = [int(word) for word in pids_file.read_text().split()]
-    assert until(lambda: all(gone(pid) for pid in pids))
-    assert until(lambda: [path.name for path in tmp_path.iterdir()] == ["pids"])
+    until(lambda: all(gone(pid) for pid in pids), "all of them to end")
+    until(lambda: [path.name for path in tmp_path.iterdir()] == ["pids"], "their files to go")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -400,27 +387,16 @@ def test_tools_share_one_runner_until_the_last_one_closes_it(tmp_path: Path) -> 
 
 def test_a_shell_request_stops_at_the_first_command_that_fails(runner: Runner) -> None:
     request = ShellRequest([["echo", "one"], ["false"], ["echo", "two"]])
-    reply = runner.call(request, 10)
+    reply = runner.call(request, GUARD_S)
     assert reply.value == {"exit_code": 1, "command": 1}
     assert reply.stdout.text == "one\n"
 
 
 def test_a_bound_on_memory_is_kept(runner: Runner) -> None:
     limits = CodeLimits(memory_mb=300)
-    reply = runner.call(PythonRequest("x = bytearray(4 << 30)", limits=limits), 10)
+    reply = runner.call(PythonRequest("x = bytearray(4 << 30)", limits=limits), GUARD_S)
     assert reply.error["kind"] == "limit"
     assert "300 MB (spec.memory_mb)" in reply.error["message"]
     many = "x = []\nwhile True: x.append(bytearray(100_000))"
-    reply = runner.call(PythonRequest(many, limits=limits), 10)
+    reply = runner.call(PythonRequest(many, limits=limits), GUARD_S)
     assert (reply.error["kind"], reply.error["line"]) == ("limit", 2)
-
-
-def _command_lines() -> list[str]:
-    lines = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                lines.append((entry / "cmdline").read_text(errors="replace").replace("\0", " "))
-            except OSError:
-                continue
-    return lines

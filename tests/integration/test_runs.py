@@ -294,7 +294,7 @@ def test_branches_that_join_fire_the_next_step_once(run: Run) -> None:
     workflow:
       - step: start
         next: {spec: {mode: inclusive}, arcs: [{step: a, args: {x: 1}}, {step: b, args: {y: 2}}, {step: c, when: "{{ false }}"}]}
-      - {step: a, tool: {kind: python, input: {x: "{{ args.x }}"}, code: "import time; time.sleep(0.1); result = x"}, next: end}
+      - {step: a, tool: {kind: python, input: {x: "{{ args.x }}"}, code: "result = x"}, next: end}
       - {step: b, tool: {kind: noop, input: {y: "{{ y }}"}}, next: end}
       - {step: c, tool: {kind: noop}, next: end}
       - {step: cleanup, tool: {kind: noop}, next: end}
@@ -401,9 +401,9 @@ def test_sequential_loops_see_what_earlier_iterations_wrote(run: Run) -> None:
     }
 
 
-def test_parallel_loops_keep_order_isolate_iterations_and_reduce(run: Run) -> None:
+def test_parallel_loops_keep_order_isolate_iterations_and_reduce(run: Run, tmp_path: Path) -> None:
     body = """
-    workload: {width: 4}
+    workload: {width: 4, folder: ""}
     workflow:
       - step: start
         tool: {kind: python, code: "result = {'items': [{'id': i, 'name': f'n{i}'} for i in range(20)]}"}
@@ -416,10 +416,13 @@ def test_parallel_loops_keep_order_isolate_iterations_and_reduce(run: Run) -> No
         tool:
           - name: work
             kind: python
-            input: {item: "{{ iter.item }}", i: "{{ iter.index }}"}
+            input: {item: "{{ iter.item }}", i: "{{ iter.index }}", folder: "{{ workload.folder }}"}
             code: |
-              import time
-              time.sleep(0.02 if item["id"] % 3 == 0 else 0)
+              import pathlib, time
+              (pathlib.Path(folder) / str(i)).touch()
+              # Every third one ends behind the one that began after it.
+              while i % 3 == 0 and not (pathlib.Path(folder) / str(i + 1)).exists():
+                  time.sleep(0.005)
               result = {"id": item["id"], "i": i, "double": item["id"] * 2}
             set: {mine: "{{ output.double }}", iter.flag: "{{ item.id % 2 == 0 }}"}
           - name: keep
@@ -433,7 +436,7 @@ def test_parallel_loops_keep_order_isolate_iterations_and_reduce(run: Run) -> No
         next: end
       - {step: end, tool: {kind: noop, input: {each: "{{ each.results }}", again: "{{ again.results }}"}}}
     """
-    report = run(body)
+    report = run(body, folder=str(tmp_path))
     assert report["status"] == "completed", report["error"]
     assert report["result"]["each"] == [{"id": i, "mine": 2 * i, "flag": i % 2 == 0} for i in range(20)]
     assert report["result"]["again"] == [{"v": 2 * i} for i in range(20)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from noetl.usecases.secrets import Secret
 from noetl.usecases.start import StartRequest, start
 from noetl.usecases.sweep import sweep
 from tests import httpd
+from tests.waiting import until
 
 Run = Callable[..., dict[str, Any]]
 
@@ -87,10 +87,7 @@ def finished(rt: Runtime, path: str, body: str, payload: dict[str, Any] | None =
     head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: test, path: {path}}}\n"
     row = catalog.register(rt, head + body, "test.yaml")
     execution = start(rt, StartRequest(row.path, row.version, payload or {})).execution_id
-    ends = time.monotonic() + 60
-    while inspect.execution(rt, execution).status not in ENDED:
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+    until(lambda: inspect.execution(rt, execution).status in ENDED, "the execution to end")
     return dict(inspect.report(rt, execution).as_json())
 
 
@@ -204,7 +201,7 @@ def test_a_retry_uses_the_version_that_was_used_first(run: Run, monkeypatch: pyt
             result = s[::-1]
           spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 1.2}}]}}
       """
-    first, second = run(body, within=60.0), run(body, within=60.0)
+    first, second = run(body), run(body, within=60.0)
 
     assert first["result"][::-1] == "key-of-version-1"
     assert second["result"][::-1] == "key-of-version-2"
@@ -298,7 +295,7 @@ def test_a_token_is_fetched_once_and_again_when_its_time_is_over(
         loop: {in: [1, 2], iterator: n}
         tool: {kind: shell, command: "echo {{ keychain.once.token }}"}
     """
-    report = run(body, within=60.0)
+    report = run(body)
 
     [(a, b), (c, d)] = report["steps"]["start"]["result"]["results"]
     assert a == c

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 
 from noetl.facts.outcome import ErrorInfo, Outcome
 from noetl.pipeline.model import Call, Where
+from noetl.tools.code.runner.client import Runner
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry
+from tests.waiting import GUARD_S
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +26,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     made.close()
 
 
-def run(registry: Registry, /, deadline_s: float = 10, **config: Any) -> Outcome:
+def run(registry: Registry, /, deadline_s: float = GUARD_S, **config: Any) -> Outcome:
     return registry.run(Call("shell", config, {}, {}, Where("1", "r", "s"), "t", 1, "key", deadline_s))
 
 
@@ -122,32 +126,41 @@ def test_long_output_is_cut_at_a_megabyte_and_said_so(registry: Registry) -> Non
     assert (outcome.meta["truncated"], outcome.meta["stdout_bytes"]) == (True, 30_000_000)
 
 
-def test_a_command_ends_at_its_deadline_with_its_children(registry: Registry) -> None:
-    outcome = run(registry, deadline_s=0.4, command="setsid sleep 304 & sleep 305")
+#: Leaves two processes behind, and their ids in a file that is there when both are.
+CHILDREN = "setsid sleep 600 & echo $! > pids; sleep 600 & echo $! >> pids; mv pids "
+
+
+def test_a_command_ends_at_its_deadline_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is too late as soon as they are there.
+    pids = tmp_path / "pids"
+    late = partial(Runner, clock=lambda: 1e9 if pids.exists() else 0.0)
+    monkeypatch.setattr("noetl.tools.code.user_code.shared_runner", late)
+    registry = Registry(Services(scratch=tmp_path / "scratch"))
+    outcome = run(registry, deadline_s=0.4, command=f"{CHILDREN}{pids}; sleep 600")
+    registry.close()
     assert outcome.error is not None
     assert outcome.error.kind == "timeout"
-    assert not [name for name in _running() if "sleep 304" in name or "sleep 305" in name]
+    assert_gone(pids)
 
 
-def test_background_jobs_end_with_their_command(registry: Registry) -> None:
-    assert (
-        run(registry, command="setsid sleep 306 & sleep 307 & echo started").result["stdout"] == "started\n"
-    )
-    assert not [name for name in _running() if "sleep 306" in name or "sleep 307" in name]
+def test_background_jobs_end_with_their_command(registry: Registry, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    assert run(registry, command=f"{CHILDREN}{pids} && echo started").result["stdout"] == "started\n"
+    assert_gone(pids)
+
+
+def assert_gone(pids: Path) -> None:
+    """Both have ended; what nobody has collected yet has ended, too."""
+    numbers = pids.read_text().split()
+    assert len(numbers) == 2
+    for number in numbers:
+        with suppress(FileNotFoundError):
+            assert Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_file_over_the_limit_ends_the_command(registry: Registry) -> None:
     failure = error(registry, command="exec head -c 40000000 /dev/zero > big")
     assert failure.status == 153
     assert "SIGXFSZ" in failure.message
-
-
-def _running() -> list[str]:
-    names = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                names.append((entry / "cmdline").read_text(errors="replace").replace("\0", " "))
-            except OSError:
-                continue
-    return names

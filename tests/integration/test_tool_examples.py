@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from noetl.usecases import catalog, credentials
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.signals import SignalRequest, send_signal
 from tests.httpd import Server, started, stopped
+from tests.waiting import until
 
 Run = Callable[..., dict[str, Any]]
 
@@ -63,13 +63,12 @@ def payment(world: World) -> None:
     """Somebody pays as soon as the example waits for that."""
 
     def pay() -> None:
-        while True:
-            with world.rt.store.read() as tx:
-                waiting = [row.execution_id for row in tx.executions.find(limit=10) if row.waiting_for]
-            if waiting:
-                send_signal(world.rt, waiting[0], SignalRequest("payment", {"order": 7}))
-                return
-            time.sleep(0.05)
+        (waiting, *_) = until(waiting_ones, "an execution to wait")
+        send_signal(world.rt, waiting, SignalRequest("payment", {"order": 7}))
+
+    def waiting_ones() -> list[str]:
+        with world.rt.store.read() as tx:
+            return [row.execution_id for row in tx.executions.find(limit=10) if row.waiting_for]
 
     threading.Thread(target=pay, daemon=True).start()
 

@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         "memory_mb",
     ),
     "python, too late": (
-        {"kind": "python", "code": "import time\ntime.sleep(60)", "spec": LATE},
+        {"kind": "python", "code": "import time\ntime.sleep(600)", "spec": LATE},
         "timeout",
         True,
         "0.5s (spec.timeout)",
@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         False,
         "nosuchprogram",
     ),
-    "shell, too late": ({"kind": "shell", "command": "sleep 60", "spec": LATE}, "timeout", True, "0.5s"),
+    "shell, too late": ({"kind": "shell", "command": "sleep 600", "spec": LATE}, "timeout", True, "0.5s"),
     "artifact, missing": (
         {"kind": "artifact", "action": "get", "key": "nowhere.csv"},
         "client_error",
@@ -289,7 +289,7 @@ def test_faults_of_a_real_postgresql(seen: Seen, postgres_url: str) -> None:
         False,
         'The statement failed at line 1: relation "nowhere" does not exist',
     )
-    assert fault("select pg_sleep(60)", spec=LATE)[:2] == ("timeout", True)
+    assert fault("select pg_sleep(600)", spec=LATE)[:2] == ("timeout", True)
 
 
 def test_a_syntax_error_of_python_is_found_before_anything_runs(rt: Runtime, run_in: Any) -> None:

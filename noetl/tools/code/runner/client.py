@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,10 +72,11 @@ class Runner:
 
     Thread-safe: every call has a child to itself. A child goes on to the next call of the same
     owner, with fresh globals, until a call fails, it has grown, threads or processes are left, or
-    256 calls."""
+    256 calls. Deadlines are instants of `clock`."""
 
-    def __init__(self, settings: RunnerSettings) -> None:
+    def __init__(self, settings: RunnerSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
+        self._clock = clock
         self.users = 1
         self._reset()
         _runners.add(self)
@@ -125,7 +127,7 @@ class Runner:
     def _converse(
         self, child: LeasedChild, request: Request, message: bytes, deadline_s: float, listen: Listen
     ) -> RunnerReply:
-        exchange = Exchange(child.lease, child.key[2], listen)
+        exchange = Exchange(child.lease, child.key[2], listen, self._clock)
         try:
             answer = exchange.run(message, deadline_s)
         except NoAnswer as error:

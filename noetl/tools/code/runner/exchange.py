@@ -60,12 +60,19 @@ class StreamHead:
 
 class Exchange:
     """Collects what is printed while it waits, also where `run` raises. `listen` hears all of it,
-    the rest and the end with `finish`."""
+    the rest and the end with `finish`. Deadlines are instants of `clock`."""
 
-    def __init__(self, lease: Lease, limits: CodeLimits, listen: Listen = ignore_output) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        limits: CodeLimits,
+        listen: Listen = ignore_output,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.lease = lease
         self.listen = listen
         self.limits = limits
+        self._clock = clock
         self._streams = {
             lease.out: StreamHead("stdout", limits.output),
             lease.err: StreamHead("stderr", limits.output),
@@ -77,14 +84,14 @@ class Exchange:
 
     def run(self, message: bytes, deadline_s: float) -> Mapping[str, Any]:
         """The answer. Raises NoAnswer."""
-        started = time.monotonic()
+        started = self._clock()
         try:
             send_frame(self.lease.channel, message)
         except OSError:
             raise NoAnswer("died") from None
         end, tick = started + deadline_s, started + TICK_S
         while not self._is_answered():
-            now = time.monotonic()
+            now = self._clock()
             if now >= end:
                 raise NoAnswer("timeout", f"it took longer than {compact(deadline_s)}")
             if now >= tick:
