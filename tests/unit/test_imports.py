@@ -33,7 +33,6 @@ UNNEEDED: Mapping[str, str] = {
     "psycopg2": "a home on SQLite needs no driver of PostgreSQL",
     "pygments": "only the text of a playbook is coloured",
     "requests": "it takes 50 ms, and only who asks other servers needs it",
-    "sqlalchemy.dialects.postgresql": "a home on SQLite needs none of its 19 modules",
     "urllib3": "it comes with requests",
 }
 #: Models of these packages are built when they are first used. Generic ones have no state of their
