@@ -22,6 +22,7 @@ from noetl.tools.kit.http.messages import HttpRequest, RequestLimits
 from noetl.tools.kit.http.transport import HttpClient
 from noetl.usecases.ports import Results
 from tests.httpd import Handler, Server, started, stopped
+from tests.waiting import GUARD_S
 
 LOGIN = {"username": "ann", "password": "long-and-secret-8415"}
 MEGABYTE = 1_000_000
@@ -52,7 +53,7 @@ def get(server: Server, results: Results, tmp_path: Path) -> Iterator[Callable[.
 
     def called(**config: Any) -> Any:
         where = Where("7", "s#1", "s", None)
-        call = Call("http", {}, {}, {}, where, "t", 1, "key", 20.0)
+        call = Call("http", {}, {}, {}, where, "t", 1, "key", GUARD_S)
         given = {"url": f"http://127.0.0.1:{server.server_port}/", "as": "file", **config}
         with open_secrets(call, None):
             return tool.run(call, HttpConfig.model_validate(given)).result
@@ -155,7 +156,7 @@ def test_a_body_that_breaks_off_is_no_result(server: Server, get: Callable[..., 
 
 def test_without_a_result_store_it_says_so(server: Server) -> None:
     tool = Http(Services(allow_private_networks=True))
-    call = Call("http", {}, {}, {}, Where("7", "s#1", "s", None), "t", 1, "key", 20.0)
+    call = Call("http", {}, {}, {}, Where("7", "s#1", "s", None), "t", 1, "key", GUARD_S)
     config = HttpConfig.model_validate({"url": f"http://127.0.0.1:{server.server_port}/", "as": "file"})
     with pytest.raises(ToolError, match="needs a result store"):
         tool.run(call, config)

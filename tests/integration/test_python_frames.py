@@ -458,7 +458,7 @@ def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 registry = Registry(Services(scratch=Path({str(tmp_path)!r}), results=open_results("file://{tmp_path}/results")))
 def run(rows):
     code = "import numpy, pandas\\nresult = pandas.DataFrame({{'x': numpy.random.rand(rows)}})"
-    outcome = registry.run(Call("python", {{"code": code}}, {{"rows": rows}}, {{}}, Where("1", "r", "s"), "t", 1, "k", 60))
+    outcome = registry.run(Call("python", {{"code": code}}, {{"rows": rows}}, {{}}, Where("1", "r", "s"), "t", 1, "k", 600))
     assert outcome.error is None, outcome.error
     return outcome.result["meta"]["bytes"]
 run(50_000)

@@ -21,6 +21,7 @@ from noetl.tools.kit.files import FilePolicy
 from noetl.tools.kit.registry import Registry, kinds
 from noetl.usecases.ports import Results
 from tests.httpd import Server, started, stopped
+from tests.waiting import GUARD_S
 
 SCRIPT = "def main(n):\n    return n * 2\n"
 FAILING = "def check(n):\n    raise ValueError(f'{n} is odd')\n\ndef main(n):\n    check(n)\n"
@@ -67,7 +68,7 @@ def run(registry: Registry) -> Run:
     def ran(script: Any, **config: Any) -> Outcome:
         where = Where("1", "r", "s")
         return registry.run(
-            Call("python", {"script": script, **config}, {"n": 21}, {}, where, "t", 1, "key", 20)
+            Call("python", {"script": script, **config}, {"n": 21}, {}, where, "t", 1, "key", GUARD_S)
         )
 
     return ran

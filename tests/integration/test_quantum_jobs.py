@@ -100,17 +100,6 @@ def test_a_sweep_is_a_job_for_each_point(run: Run, ionq: IonQServer) -> None:
     assert len(ionq.tokens()) == len(set(ionq.tokens())) == 3
 
 
-@pytest.mark.full("it waits for twelve seconds")
-def test_a_task_whose_time_is_over_cancels_its_jobs_and_names_them(run: Run, ionq: IonQServer) -> None:
-    ionq.queue_s = 3600
-    alone = PARTS[: PARTS.index("      - {name: poll")].replace("action: submit", "spec: {timeout: 12}")
-    report = ran(run, ionq, alone)
-    assert report["status"] == "failed"
-    assert (report["error"]["kind"], report["error"]["type"]) == ("timeout", "JobTimeout")
-    assert "job-0001" in report["error"]["message"]
-    assert ionq.paid() == []
-
-
 def test_a_refusal_names_the_vendor_and_its_reason_without_the_key(run: Run, ionq: IonQServer) -> None:
     ionq.fail("POST", "jobs", "422")
     report = ran(run, ionq, SWEEP)

@@ -16,6 +16,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.registry import Registry
+from tests.waiting import GUARD_S
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 #: True in a sandbox: there is no process but its own.
@@ -39,7 +40,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 
 def run(registry: Registry, kind: str, config: dict[str, Any], **spec: Any) -> Outcome:
-    return registry.run(Call(kind, config, {}, spec, Where("1", "r", "s"), "t", 1, "key", 20))
+    return registry.run(Call(kind, config, {}, spec, Where("1", "r", "s"), "t", 1, "key", GUARD_S))
 
 
 def python(registry: Registry, code: str, *, env: Any = None, **spec: Any) -> Outcome:
