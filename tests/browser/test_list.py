@@ -9,7 +9,7 @@ from playwright.sync_api import Route, expect
 
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
 from .axe import check_axe
 from .conftest import Look
@@ -78,7 +78,7 @@ def test_without_javascript_one_is_asked_on_a_page_of_its_own(
     visit.page.get_by_role("button", name="Pause 1 execution").click()
     await_text(visit.page.get_by_role("main"), "was asked to pause")
     # Without scripts the list is as of the moment at which it is opened.
-    eventually(lambda: inspect.execution(site.rt, runs["waiting"]).status == "paused", "it to be paused")
+    until(lambda: inspect.execution(site.rt, runs["waiting"]).status == "paused", "it to be paused")
     visit.page.get_by_role("link", name="Back").click()
     await_text(find_entry(visit.page, runs["waiting"]), "paused")
 

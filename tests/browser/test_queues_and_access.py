@@ -20,7 +20,7 @@ from .conftest import Look
 from .pages import await_text, read_text
 from .serving import Site
 from .untrusted import MARKUP, check_nothing_ran
-from .visit import NARROW, PATIENCE_MS, WIDE
+from .visit import NARROW, WIDE
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -92,11 +92,11 @@ def test_a_queue_is_paused_and_resumed_with_the_keyboard_alone(filled: Site, loo
     visit.tab_to(page.get_by_role("button", name="Pause queue http"))
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "Pause the queue http?")
-    expect(page.get_by_label("Reason")).to_be_focused(timeout=PATIENCE_MS)
+    expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("the vendor is down")
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "The queue http is paused")
-    expect(page.get_by_role("dialog").get_by_role("link", name="Back")).to_be_focused(timeout=PATIENCE_MS)
+    expect(page.get_by_role("dialog").get_by_role("link", name="Back")).to_be_focused()
     page.keyboard.press("Enter")
     await_text(
         page.locator("tr", has=page.get_by_role("link", name="http", exact=True)), "the vendor is down"
@@ -104,11 +104,11 @@ def test_a_queue_is_paused_and_resumed_with_the_keyboard_alone(filled: Site, loo
     visit.tab_to(page.get_by_role("button", name="Resume queue http"))
     page.keyboard.press("Enter")
     resume = page.get_by_role("dialog").get_by_role("button", name="Resume")
-    expect(resume).to_be_focused(timeout=PATIENCE_MS)
+    expect(resume).to_be_focused()
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "The queue http goes on")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Pause queue http")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Pause queue http")).to_be_visible()
 
 
 def test_heartbeats_are_looked_at_while_nothing_else_happens(filled: Site, look: Look) -> None:
@@ -199,7 +199,7 @@ def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> 
     page.get_by_role("button", name="Delete mail").click()
     await_text(page.get_by_role("dialog"), "Delete the credential mail?")
     page.get_by_role("button", name="Delete it").click()
-    expect(row).to_have_count(0, timeout=PATIENCE_MS)
+    expect(row).to_have_count(0)
 
 
 def test_who_waits_for_a_slot_is_shown_as_it_happens(live: Stack, look: Look) -> None:
@@ -212,4 +212,4 @@ def test_who_waits_for_a_slot_is_shown_as_it_happens(live: Stack, look: Look) ->
     send_signal(live.rt, first, SignalRequest("go"))
     await_text(limit.locator("tr", has_text=second), "has a slot")
     send_signal(live.rt, second, SignalRequest("go"))
-    expect(limit).to_have_count(0, timeout=PATIENCE_MS)
+    expect(limit).to_have_count(0)

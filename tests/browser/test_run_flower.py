@@ -11,14 +11,13 @@ import requests
 from playwright.sync_api import Browser, expect
 
 from tests import services
-from tests.acceptance.stack import Stack, eventually
+from tests.acceptance.stack import Stack
 from tests.needed import running
 from tests.ports import free_port
 
 from . import untrusted
 from .conftest import Look, _broker
 from .pages import await_text
-from .visit import PATIENCE_MS
 
 PARTS = ("scheduler", "code", "sweeper", "api")
 
@@ -47,9 +46,9 @@ def flowered(
                 return bool(requests.get(f"{place}/{path}", timeout=20).json())
             return False
 
-        eventually(lambda: knows("workers?refresh=1"), "Flower to know the workers")
+        until(lambda: knows("workers?refresh=1"), "Flower to know the workers")
         stack.wait([stack.begin(untrusted.PLAYBOOK)])
-        eventually(lambda: knows("tasks?state=FAILURE"), "Flower to know the step that failed")
+        until(lambda: knows("tasks?state=FAILURE"), "Flower to know the step that failed")
         yield stack
         stack.check_logs()
     postgres_server.drop(url)
@@ -75,7 +74,7 @@ def test_what_playbooks_say_is_text_to_flower_and_would_reach_nothing(flowered: 
     visit.expect("violates|Content Security Policy|Blocked opening|/flower/task/x: csp")
     visit.open("/flower/tasks")
     row = visit.page.locator("#tasks-table tbody tr").filter(has_text="FAILURE").first
-    expect(row).to_be_visible(timeout=PATIENCE_MS)
+    expect(row).to_be_visible()
     row.locator("a[href*='/flower/task/']").first.click()
     await_text(visit.page.locator("body"), "ValueError")
     visit.shoot("flower-task")

@@ -10,13 +10,13 @@ from playwright.sync_api import Locator, Page, expect
 from noetl.usecases import catalog, control, inspect
 from noetl.usecases.start import StartRequest, start
 from tests.acceptance.playbooks import head
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
 from .axe import check_axe
 from .conftest import Look
 from .pages import await_text, open_execution, page_of
 from .serving import Site
-from .visit import NARROW, PATIENCE_MS, Visit
+from .visit import NARROW, Visit
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -78,7 +78,7 @@ def _open_events(visit: Visit, execution: str, more: str = "") -> Page:
 
 
 def _await_inside(row: Locator) -> None:
-    expect(row).to_be_in_viewport(timeout=PATIENCE_MS)
+    expect(row).to_be_in_viewport()
 
 
 def _go(page: Page, key: str, version: int) -> None:
@@ -93,7 +93,7 @@ def _go(page: Page, key: str, version: int) -> None:
             return False
         return True
 
-    eventually(is_there, f"the end of the page at {key}")
+    until(is_there, f"the end of the page at {key}")
 
 
 def _versions(page: Page) -> list[int]:
@@ -116,7 +116,7 @@ def _time_paint(visit: Visit, execution: str) -> float:
     """Milliseconds from when the page was asked for until its content was painted first."""
     assert visit.open(page_of(execution)) == 200
     paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
-    eventually(lambda: visit.page.evaluate(paint) > 0, "the first paint")
+    until(lambda: visit.page.evaluate(paint) > 0, "the first paint")
     return float(visit.page.evaluate(paint))
 
 
@@ -131,7 +131,7 @@ def test_the_whole_log_is_there_to_be_scrolled_and_few_rows_of_it_are(
     check_axe(page)
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
     in_the_middle = "document.elementFromPoint(400, innerHeight / 2)?.closest('tr[id]')?.id.slice(1)"
-    eventually(lambda: page.evaluate(in_the_middle) is not None, "rows in the middle")
+    until(lambda: page.evaluate(in_the_middle) is not None, "rows in the middle")
     assert abs(int(page.evaluate(in_the_middle)) - head_version / 2) < 200
     _go(page, "Home", head_version)
     found = _versions(page)
@@ -199,7 +199,7 @@ def test_an_address_leads_to_its_event_wherever_it_is(site: Site, many: str, loo
 def test_what_happens_meanwhile_comes_on_top_and_nobody_loses_the_place(site: Site, look: Look) -> None:
     row = catalog.register(site.rt, WAITS)
     waits = start(site.rt, StartRequest(row.path, row.version)).execution_id
-    eventually(lambda: inspect.execution(site.rt, waits).status == "waiting", "the wait for a signal")
+    until(lambda: inspect.execution(site.rt, waits).status == "waiting", "the wait for a signal")
     before = inspect.execution(site.rt, waits).head_version
     visit = look(site.url)
     page = _open_events(visit, waits)
@@ -210,7 +210,7 @@ def test_what_happens_meanwhile_comes_on_top_and_nobody_loses_the_place(site: Si
         control.resume(site.rt, waits)
     after = inspect.execution(site.rt, waits).head_version
     assert after >= before + 60
-    expect(page.locator(".events")).to_have_attribute("data-rows", str(after), timeout=PATIENCE_MS)
+    expect(page.locator(".events")).to_have_attribute("data-rows", str(after))
     expect(_row(page, 1)).to_be_in_viewport()
     _go(page, "Home", after)
     for version in (before + 1, before, before - 50):

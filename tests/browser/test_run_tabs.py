@@ -9,7 +9,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.start import StartRequest, start
 from tests.acceptance.playbooks import head
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
 from . import untrusted
 from .axe import check_axe
@@ -184,7 +184,7 @@ def test_what_is_printed_is_followed_at_its_end_and_nowhere_else(site: Site, loo
     before = seen.evaluate(top)
     expect(page.locator(".printed")).to_contain_text("line 20 ends")
     assert abs(seen.evaluate(top) - before) < 3
-    eventually(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
+    until(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
 
 
 def test_what_was_unfolded_stays_so_while_the_log_grows(site: Site, look: Look) -> None:
@@ -204,4 +204,4 @@ def test_what_was_unfolded_stays_so_while_the_log_grows(site: Site, look: Look) 
     count = rows.count()
     expect(rows.nth(count + 10)).to_be_visible()
     expect(unfolded).to_have_attribute("open", "")
-    eventually(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
+    until(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
