@@ -23,8 +23,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests import zygote
-from tests.acceptance.stack import ROOT, environment, is_healthy, tracebacks
+from tests.acceptance.stack import environment, family, fork, is_healthy, kill_all, tracebacks
 from tests.ports import free_port
 from tests.waiting import until
 
@@ -64,21 +63,14 @@ class Site:
         self._open.close()
 
     @contextlib.contextmanager
-    def _serving(self) -> Iterator[subprocess.Popen[Any]]:
-        with self._log.open("ab") as out:
-            process = zygote.Popen(
-                ["gunicorn", *server_argv("127.0.0.1", self._port)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd=ROOT,
-                env=environment({"home": self._home, "host": "127.0.0.1", "port": self._port}),
-            )
+    def _serving(self) -> Iterator[subprocess.Popen[bytes]]:
+        known = environment({"home": self._home, "host": "127.0.0.1", "port": self._port})
+        process = fork(["gunicorn", *server_argv("127.0.0.1", self._port)], self._log, known)
         try:
             yield process
         finally:
-            process.terminate()
+            # In good order it would wait for the streams of pages that are gone.
+            kill_all(family(process.pid))
             process.wait()
 
     def run(self, playbook: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:

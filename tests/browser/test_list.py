@@ -16,6 +16,7 @@ from .conftest import Look
 from .pages import await_text, find_entry, open_list
 from .playbooks import FAILS, WAITS, WELL
 from .serving import Site
+from .visit import settle
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -128,8 +129,8 @@ def test_what_is_shown_stays_where_another_look_is_refused(
     visit.page.route("**/?*", refuse)
     visit.page.get_by_label("Playbook").fill("*/fails")
     expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
-    visit.page.wait_for_timeout(1000)
-    assert refused
+    visit.await_heard(lambda: refused, "another look")
+    settle(visit.page)
     await_text(find_entry(visit.page, runs["well"]), "completed")
     visit.page.unroute("**/?*")
     visit.page.get_by_label("Playbook").fill("*/well")

@@ -43,7 +43,7 @@ def test_an_open_execution_shows_how_it_goes_on_and_keeps_what_is_typed(live: St
     await_text(facts, "waiting")
     visit.page.get_by_label("Reason").fill("half a senten")
     live.post(f"executions/{execution}/pause")
-    visit.page.wait_for_timeout(1500)
+    await_text(facts, "paused")
     assert visit.page.get_by_label("Reason").input_value() == "half a senten"
     live.post(f"executions/{execution}/resume")
     visit.page.get_by_role("button", name="Approve").click()

@@ -20,7 +20,7 @@ from .conftest import Look
 from .pages import await_text, read_text
 from .serving import Site
 from .untrusted import MARKUP, check_nothing_ran
-from .visit import NARROW, WIDE
+from .visit import NARROW, WIDE, settle
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -113,21 +113,27 @@ def test_a_queue_is_paused_and_resumed_with_the_keyboard_alone(filled: Site, loo
 
 def test_heartbeats_are_looked_at_while_nothing_else_happens(filled: Site, look: Look) -> None:
     visit = look(filled.url)
+    visit.page.clock.install()
     visit.open("/queues")
     expect(visit.page.get_by_text("late-comer")).to_have_count(0)
     see_worker(filled, "late-comer")
+    visit.page.clock.run_for(6_000)
     await_text(visit.page.locator("tr", has_text="late-comer"), "alive")
 
 
 def test_a_page_that_is_hidden_does_not_ask(filled: Site, look: Look) -> None:
     visit = look(filled.url)
-    visit.open("/queues")
+    visit.page.clock.install()
+    visit.page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
     asked: list[str] = []
-    visit.page.on("request", lambda request: asked.append(request.url))
-    visit.page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
-    visit.page.wait_for_timeout(11_000)
-    assert not [one for one in asked if one.endswith("/queues")]
+    visit.page.on("request", lambda request: asked.append(request.url.removeprefix(filled.url)))
+    visit.open("/queues")
+    visit.page.clock.run_for(60_000)
+    settle(visit.page)
+    assert asked.count("/queues") == 1, "the page itself"
     visit.page.evaluate("delete document.hidden")
+    visit.page.clock.run_for(6_000)
+    visit.await_heard(lambda: asked.count("/queues") > 1, "it to ask again")
 
 
 def test_a_token_is_made_without_scripts(filled: Site, look: Look) -> None:

@@ -141,14 +141,25 @@ def test_a_click_on_the_time_goes_to_what_was_true_then(site: Site, run: str, lo
 
 def test_play_goes_through_all_of_it(site: Site, run: str, look: Look) -> None:
     visit = look(site.url)
+    page = visit.page
+    page.clock.install()
     open_execution(visit, run)
-    play = visit.page.get_by_role("button", name="Play")
+    last = _version(page)
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    play, stop = (page.get_by_role("button", name=name) for name in ("Play", "Stop"))
     play.click()
-    stop = visit.page.get_by_role("button", name="Stop")
     expect(stop).to_be_visible()
+    page.clock.run_for(5_000)
+    assert 1 < _version(page) < last
     stop.click()
     expect(play).to_be_visible()
-    expect(visit.page).to_have_url(re.compile("at="))
+    expect(page).to_have_url(re.compile("at="))
+    play.click()
+    expect(stop).to_be_visible()
+    page.clock.run_for(10_000)
+    expect(play).to_be_visible()
+    assert _version(page) == last
+    expect(page).not_to_have_url(re.compile("at="))
 
 
 def test_without_javascript_one_goes_event_by_event(site: Site, run: str, look: Look) -> None:

@@ -13,7 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Request, Response, WebError
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    Response,
+    WebError,
+)
 
 from tests.waiting import GUARD_S, until
 
@@ -129,6 +138,11 @@ class Visit:
     def _take_response(self, response: Response) -> None:
         if response.status >= 500:
             self._findings.append(f"answer {response.status}: {response.url}")
+
+
+def settle(page: Page) -> None:
+    """Lets the page do what it has to do with answers that have come: two more frames."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def window_options(
