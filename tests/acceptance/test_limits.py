@@ -18,7 +18,7 @@ from tests.budget import budget
 from tests.gates import Gate
 from tests.waiting import until
 
-from .mortal import KILLS, SEED, ask, kill_something, mortal_stack
+from .mortal import KILLS, SEED, ask, kill_something, mortal_stack, reach
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -95,7 +95,7 @@ def test_no_kill_lets_more_run_than_the_limit_and_the_last_one_runs(mortal: Stac
     gate.open()
     places = sorted(chance.sample(range(1, CONTENDERS), min(KILLS, CONTENDERS // 2)))
     for number, place in enumerate(places):
-        until(lambda place=place: count_ends(noted) >= place, f"the end of {place} of them")
+        reach(mortal, lambda place=place: count_ends(noted) >= place, f"the end of {place} of them")
         kill_something(mortal, chance, number)
     mortal.wait(runs)
 

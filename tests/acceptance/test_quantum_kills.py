@@ -13,9 +13,8 @@ import pytest
 
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
-from tests.waiting import until
 
-from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress
+from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress, reach
 from .playbooks import head
 from .stack import Stack
 
@@ -90,7 +89,7 @@ def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int)
     """SIGKILL to a process, or a whole worker, when some more requests have come in. Yields the
     last of them."""
     enough = len(ionq.asked) + chance.randint(1, 8)
-    until(lambda: len(ionq.asked) >= enough, "requests of workers")
+    reach(stack, lambda: len(ionq.asked) >= enough, "requests of workers")
     last = " ".join(ionq.asked[-1])
     if is_whole(number):
         kill_worker(stack, chance)

@@ -13,9 +13,8 @@ import pytest
 from noetl.usecases import catalog
 from tests import services
 from tests.budget import budget
-from tests.waiting import until
 
-from .mortal import KILLS, SEED, kill_something, mortal_stack
+from .mortal import KILLS, SEED, kill_something, mortal_stack, reach
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
@@ -101,7 +100,11 @@ def test_every_booking_is_given_back_whatever_dies(mortal: Stack, tmp_path: Path
     catalog.register(mortal.rt, noting(STAY))
     runs = [mortal.begin(noting(PLAYBOOK), {"file": str(noted)}) for _ in range(TRIPS)]
     for number, place in enumerate(sorted(chance.sample(range(1, LINES), KILLS))):
-        until(lambda place=place: count_lines(noted) >= place, f"line {place} of what is done and undone")
+        reach(
+            mortal,
+            lambda place=place: count_lines(noted) >= place,
+            f"line {place} of what is done and undone",
+        )
         kill_something(mortal, chance, number)
     mortal.wait(runs)
 
