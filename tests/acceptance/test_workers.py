@@ -418,7 +418,7 @@ def test_the_death_of_a_tools_child_fails_its_task_with_a_reason_and_nothing_els
 def test_cancelling_ends_a_sleeping_task_and_its_child_is_gone(stack: Stack, tmp_path: Path) -> None:
     execution, child = asleep(stack, tmp_path / "pid")
     answer = requests.post(
-        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=10
+        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=GUARD_S
     )
     assert answer.status_code == 202, answer.text
     row = stack.wait([execution])[execution]
