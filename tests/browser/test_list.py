@@ -44,6 +44,27 @@ def test_filters_narrow_the_list_while_one_types_and_stand_in_the_address(
     await_text(find_entry(visit.page, runs["well"]), "completed")
 
 
+def test_a_look_that_was_asked_for_before_a_filter_does_not_take_its_place(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    held: list[Route] = []
+    visit.page.route(
+        lambda url: urlsplit(url).path == "/" and "fails" not in url, lambda one: held.append(one), times=1
+    )
+    visit.page.evaluate("look_again()")
+    visit.await_heard(lambda: held, "another look")
+    visit.page.get_by_label("Playbook").fill("*/fails")
+    expect(find_entry(visit.page, runs["well"])).to_have_count(0)
+    # Behind its answer the page looks again, at what is asked for now.
+    with visit.page.expect_response(lambda answer: "fails" in answer.url):
+        held[0].continue_()
+    settle(visit.page)
+    assert find_entry(visit.page, runs["well"]).count() == 0
+    await_text(find_entry(visit.page, runs["failed"]), "failed")
+
+
 def test_a_label_of_an_execution_leads_to_all_that_have_it(
     site: Site, runs: dict[str, str], look: Look
 ) -> None:
