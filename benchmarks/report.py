@@ -23,6 +23,7 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
     python -m benchmarks.run --profile W1 W4     # time nothing, say where the time goes (needs py-spy)
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
     python -m benchmarks.run onlookers --browsers 200  # do open pages slow starts down?
+    python -m benchmarks.run scrolling           # do 10,000 rows scroll smoothly? (needs Chromium)
     python -m benchmarks.compare ../before . W1  # two checkouts at once, in turn: shows a few per cent
 
 The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another
@@ -109,6 +110,8 @@ def page(found: dict[str, Any]) -> str:
         parts += ["## Starts over HTTP", starts(found["starts"])]
     if "onlookers" in found:
         parts += ["## Onlookers", onlookers(found["onlookers"])]
+    if "scrolling" in found:
+        parts += ["## Scrolling", scrolling(found["scrolling"])]
     if "rows" in found:
         parts += ["## Rows in bulk", rows(found["rows"])]
     if "language" in found:
@@ -155,6 +158,30 @@ def starts(found: dict[str, Any]) -> str:
         wanted = "-" if target is None else f"≥ {target:,.0f}"
         spread = f"**{middle:,.0f}** ({min(samples):,.0f} - {max(samples):,.0f})"
         lines.append(f"| {name} | {spread} | {wanted} | {verdict} |")
+    return "\n".join(lines)
+
+
+#: Milliseconds that a page may take to be painted, and of 95 % of the frames while it is scrolled.
+PAINT_MS, FRAME_MS = 1000, 50
+
+
+def scrolling(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.scrolling` as Markdown. The least of all rounds counts: what else
+    the machine does is no matter of the page's."""
+    frames, paint = found["frame_ms"], min(found["first_paint_ms"])
+    half, most = (min(one[share] for one in frames) for share in ("p50", "p95"))
+    lines = [
+        f"The page of an execution of {found['events']:,} events, and its log scrolled a thousand rows in "
+        f"250 frames; the quickest of {len(frames)} rounds.",
+        "",
+        "| | ms | to reach | |",
+        "|---|---|---|---|",
+        f"| first paint | **{paint:.0f}** | ≤ {PAINT_MS} | {'reached' if paint <= PAINT_MS else 'missed'} |",
+        f"| a frame, median | **{half:.1f}** | - | |",
+        f"| a frame, 95 % | **{most:.1f}** | ≤ {FRAME_MS} | {'reached' if most <= FRAME_MS else 'missed'} |",
+        "",
+        f"Frames without a row in the middle of the window: {min(found['blank_frames'])} of 250.",
+    ]
     return "\n".join(lines)
 
 

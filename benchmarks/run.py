@@ -1,5 +1,5 @@
 """Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts
-onlookers memory]`.
+onlookers scrolling memory]`.
 
 Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what
 counts is their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m
@@ -22,7 +22,7 @@ from typing import Any
 
 from celery.exceptions import TimeoutError as CeleryTimeout
 
-from benchmarks import machine, onlookers, raw, starts
+from benchmarks import machine, onlookers, raw, scrolling, starts
 from benchmarks.dbos import Dbos
 from benchmarks.memory import idle_memory
 from benchmarks.profile import Profiler
@@ -34,7 +34,7 @@ from tests.services import Missing
 
 LATEST = RESULTS / "latest.json"
 #: What is measured beside the workloads.
-OTHERS = ("starts", "onlookers", "memory")
+OTHERS = ("starts", "onlookers", "scrolling", "memory")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "onlookers" in chosen and not args.profile:
         found["onlookers"] = {**told, **onlookers.measure(args.browsers, args.reps, args.seconds)}
         print(onlookers.table(found["onlookers"]))
+    if "scrolling" in chosen and not args.profile:
+        _measure_scrolling(found, told, args.reps)
     if "memory" in chosen and not args.profile:
         found["memory"] = idle_memory()
     print(profiles(found) if args.profile else table(found))
@@ -93,6 +95,16 @@ def _measure(found: dict[str, Any], workloads: list[Workload], args: argparse.Na
         dbos = running.enter_context(Dbos(args.dbos, ours, home)) if args.dbos else None
         for workload in workloads:
             found["workloads"][workload.name] = _sampled(workload, noetl, args.reps, dbos)
+
+
+def _measure_scrolling(found: dict[str, Any], told: dict[str, str], reps: int) -> None:
+    """Where there is no browser the rest is measured all the same."""
+    try:
+        found["scrolling"] = {**told, **scrolling.measure(reps)}
+    except Missing as error:
+        print(f"Cannot measure scrolling: {error}", file=sys.stderr)
+    else:
+        print(scrolling.table(found["scrolling"]))
 
 
 def _profiled(workloads: list[Workload]) -> dict[str, Any]:

@@ -397,7 +397,9 @@ def _execute(words: Sequence[str]) -> int:
     """What `python -m WORDS` does, up to the exit code."""
     module, *arguments = words
     sys.argv = [module, *arguments]
-    sys.modules.pop("__main__", None)
+    # What the zygote has imported of it is there for what that imports.
+    for name in ("__main__", f"{module}.__main__"):
+        sys.modules.pop(name, None)
     code = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

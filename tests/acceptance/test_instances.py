@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.gates import Gate
+from tests.waiting import until
+
 from .playbooks import head
-from .stack import Stack, eventually
+from .stack import Stack
 from .test_cancelling import begin, ended, marked
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-#: The first iteration sleeps in a process of its own; the other one ends once that runs.
-ENOUGH = (
-    head("enough")
-    + """
-workload: {mark: x, begun: ""}
+#: The first iteration sleeps in a process of its own; the other one ends at a gate.
+ENOUGH = """
+workload: {mark: x}
 workflow:
   - step: start
     loop:
@@ -26,53 +28,37 @@ workflow:
       spec: {mode: parallel, max_in_flight: 2}
     tool:
       kind: python
-      input: {nap: "{{ iter.nap }}", mark: "{{ workload.mark }}", begun: "{{ workload.begun }}"}
-      code: |
-        import pathlib, subprocess, sys, time
-        if nap:
-            script = f"import pathlib, time; pathlib.Path({begun!r}).touch(); time.sleep({nap})"
-            subprocess.run([sys.executable, "-c", script, mark])
-        while not pathlib.Path(begun).exists():
-            time.sleep(0.02)
-        result = nap
+      input: {nap: "{{ iter.nap }}", mark: "{{ workload.mark }}"}
+      code: CODE
     next: counted
   - step: counted
     tool: {kind: noop, input: {stats: "{{ start.stats }}", results: "{{ start.results }}"}}
 """
-)
+NAPS = """
+import subprocess, sys
+if nap:
+    subprocess.run([sys.executable, "-c", f"import time; time.sleep({nap})", mark])
+result = nap
+"""
 
 #: The iterations wait for what the step behind them does. One at a time: the pool has two places,
 #: and that step needs one.
-APART = (
-    head("apart")
-    + """
-workload: {sign: ""}
+APART = """
 workflow:
   - step: start
     loop: {in: [1, 2, 3], iterator: n, spec: {sync: false}}
-    tool:
-      kind: python
-      input: {n: "{{ iter.n }}", sign: "{{ workload.sign }}"}
-      code: |
-        import pathlib, time
-        while not pathlib.Path(sign).exists():
-            time.sleep(0.02)
-        pathlib.Path(f"{sign}.{n}").touch()
+    tool: {kind: python, input: {n: "{{ iter.n }}"}, code: CODE}
     next: behind
   - step: behind
-    tool:
-      kind: python
-      input: {sign: "{{ workload.sign }}", total: "{{ start.stats.total }}"}
-      code: |
-        import pathlib
-        pathlib.Path(sign).touch()
-        result = total
+    tool: {kind: python, input: {total: "{{ start.stats.total }}"}, code: OPEN}
 """
-)
 
 
 def test_what_runs_is_stopped_when_there_is_enough(stack: Stack, tmp_path: Path) -> None:
-    execution, mark = begin(stack, ENOUGH, begun=str(tmp_path / "begun"))
+    gate = Gate(tmp_path / "gate")
+    code = NAPS + gate.python()
+    execution, mark = begin(stack, head("enough") + ENOUGH.replace("CODE", json.dumps(code)))
+    gate.open()
     report = ended(stack, execution)
     assert (report["status"], report["result"]) == (
         "completed",
@@ -81,12 +67,17 @@ def test_what_runs_is_stopped_when_there_is_enough(stack: Stack, tmp_path: Path)
             "results": [None, 0, None],
         },
     )
-    eventually(lambda: not marked(mark), "its processes to be gone")
+    until(lambda: not marked(mark), "its processes to be gone")
 
 
 def test_a_step_is_routed_while_its_iterations_run_on(stack: Stack, tmp_path: Path) -> None:
-    sign = tmp_path / "sign"
-    execution = stack.begin(APART, {"sign": str(sign)})
+    gate = Gate(tmp_path / "gate")
+    code = gate.python("n") + f"pathlib.Path({str(tmp_path)!r}, f'done-{{n}}').touch()"
+    opens = f"import pathlib\npathlib.Path({str(tmp_path / 'gate')!r}, 'open').touch()\nresult = total"
+    playbook = APART.replace("CODE", json.dumps(code)).replace("OPEN", json.dumps(opens))
+    execution = stack.begin(head("apart") + playbook)
     report = ended(stack, execution)
     assert (report["status"], report["result"]) == ("completed", 3)
-    assert all(sign.with_name(f"sign.{n}").exists() for n in (1, 2, 3)), "it did not end before they had"
+    assert {path.name for path in tmp_path.glob("done-*")} == {"done-1", "done-2", "done-3"}, (
+        "it did not end before they had"
+    )

@@ -6,52 +6,52 @@ the tasks themselves write shows that there are never more at once, and the last
 
 from __future__ import annotations
 
+import json
 import random
-import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from noetl.usecases.pausing import pause_key, resume_key
 from tests import services
 from tests.budget import budget
+from tests.gates import Gate
+from tests.waiting import until
 
-from .mortal import SEED, ask, kill_something, mortal_stack
+from .mortal import KILLS, SEED, ask, kill_something, mortal_stack, reach
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-CONTENDERS = budget("NOETL_TEST_CONTENDERS", quick=60, full=200, long=1000)
+CONTENDERS = budget("NOETL_TEST_CONTENDERS", quick=30, full=60, long=1000)
 LIMIT = 3
-#: Seconds that each is at work: all of them together are for so long that there is time for kills.
-PAUSE_S = max(0.1, 24 / CONTENDERS)
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: contended, path: tests/contended}
-workload: {file: "", pause: 0.05}
+workload: {file: ""}
 workflow:
   - step: work
     spec: {concurrency: {limit: LIMIT, key: contended}}
     tool:
       kind: python
-      input: {file: "{{ file }}", name: "{{ execution_id }}", pause: "{{ pause }}"}
-      code: |
-        import os, time
-
-        def note(word):
-            to = os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
-            os.write(to, f"{word} {name}\\n".encode())
-            os.close(to)
-
-        note("begin")
-        time.sleep(float(pause))
-        note("end")
-        result = 1
+      input: {file: "{{ file }}", name: "{{ execution_id }}"}
+      code: CODE
 """
+NOTE = """
+def note(word):
+    to = os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    os.write(to, f"{word} {name}\\n".encode())
+    os.close(to)
+
+"""
+
+
+def playbook(gate: Gate) -> str:
+    """Each execution comes to the gate while it is at work."""
+    code = f"import os\n{NOTE}note('begin')\n{gate.python('name')}note('end')\nresult = 1\n"
+    return PLAYBOOK.replace("LIMIT", str(LIMIT)).replace("CODE", json.dumps(code))
 
 
 @pytest.fixture
@@ -79,25 +79,28 @@ def most_at_once(noted: Path) -> tuple[int, set[str]]:
     return most, seen
 
 
-@pytest.mark.timeout(540)
+def count_ends(noted: Path) -> int:
+    return noted.read_text().count("end ")
+
+
 def test_no_kill_lets_more_run_than_the_limit_and_the_last_one_runs(mortal: Stack, tmp_path: Path) -> None:
     print(f"seed {SEED}")
-    chance, noted = random.Random(SEED), tmp_path / "noted"
-    text = textwrap.dedent(PLAYBOOK).replace("LIMIT", str(LIMIT))
-    # On a busy machine the first ones would be done before the last one was begun.
-    pause_key(mortal.rt, "contended")
-    runs = [mortal.begin(text, {"file": str(noted), "pause": PAUSE_S}) for _ in range(CONTENDERS)]
-    resume_key(mortal.rt, "contended")
-    kills = 0
-    dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
-    while ask(dsn, "select 1 from execution where ended_at is null limit 1"):
-        kill_something(mortal, chance, kills)
-        kills += 1
-        time.sleep(chance.uniform(0.2, 1.5))
-    mortal.wait(runs, 300)
+    chance, noted, gate = random.Random(SEED), tmp_path / "noted", Gate(tmp_path / "gate")
+    text = playbook(gate)
+    # The first ones wait at the gate until the last one was begun.
+    runs = [mortal.begin(text, {"file": str(noted)}) for _ in range(CONTENDERS)]
+    until(lambda: len(gate.names()) == LIMIT, f"{LIMIT} of them to be at work")
+    for number in range(2):
+        kill_something(mortal, chance, number)
+    gate.open()
+    places = sorted(chance.sample(range(1, CONTENDERS), min(KILLS, CONTENDERS // 2)))
+    for number, place in enumerate(places):
+        reach(mortal, lambda place=place: count_ends(noted) >= place, f"the end of {place} of them")
+        kill_something(mortal, chance, number)
+    mortal.wait(runs)
 
     assert {mortal.row(one).status for one in runs} == {"completed"}
     most, seen = most_at_once(noted)
     assert (most, seen) == (LIMIT, set(runs))
-    assert kills > 2
+    dsn = mortal.database.replace("postgresql+psycopg2", "postgresql")
     assert ask(dsn, "select * from slot") == []

@@ -4,9 +4,6 @@ for people."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,11 +13,12 @@ import pytest
 import redis
 from sqlalchemy import make_url
 
-from tests import services
+from tests import services, zygote
 from tests.garbage import empty_handed, forged_messages, no_messages
+from tests.waiting import until
 
 from .playbooks import LOOP, THREADED_LOOP, squares
-from .stack import CORE, ROOT, Stack, eventually
+from .stack import CORE, ROOT, Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres]
 
@@ -39,15 +37,12 @@ def newest(stack: Stack) -> int:
 
 
 def settled(stack: Stack, count: int, after: int = 0) -> list[tuple[str, str, str]]:
-    """The dead letters once there are so many, or none has come for two seconds: what is missing is
-    then named."""
-    found, since = letters(stack, after), time.monotonic()
-    while len(found) < count and time.monotonic() - since < 2:
-        time.sleep(0.05)
-        now = letters(stack, after)
-        if len(now) > len(found):
-            found, since = now, time.monotonic()
-    return found
+    """The dead letters once there are so many."""
+    until(
+        lambda: len(letters(stack, after)) >= count,
+        lambda: f"{count} dead letters: {[reason for _, reason, _ in letters(stack, after)]}",
+    )
+    return letters(stack, after)
 
 
 def pids(stack: Stack) -> dict[str, int]:
@@ -112,7 +107,7 @@ def test_whatever_is_put_on_a_queue_of_redis_the_workers_live_on_and_each_piece_
 def test_people_are_shown_what_was_refused(stack: Stack) -> None:
     with redis.Redis.from_url(stack.broker) as client:
         client.lpush("python", b"\x1b[31mgarbage that people shall see")
-    eventually(lambda: any("shall see" in body for *_, body in letters(stack)), "the dead letter", 10)
+    until(lambda: any("shall see" in body for *_, body in letters(stack)), "the dead letter")
     shown = noetl(stack, "doctor", "--letters")
     assert "broker:python: no message, for it is not JSON" in shown
     assert r"\x1b[31mgarbage that people shall see" in shown
@@ -120,17 +115,9 @@ def test_people_are_shown_what_was_refused(stack: Stack) -> None:
 
 
 def noetl(stack: Stack, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "noetl", *words],
-        cwd=ROOT,
-        env=stack.environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = zygote.run(["noetl", *words], cwd=ROOT, env=stack.environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 # --- files as a broker ---------------------------------------------------------------------------
@@ -147,9 +134,6 @@ def files(
     settings = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 1.5, "sweep_s": 0.3}
     with Stack(home, url, f"filesystem://{home}/broker", (*CORE, "sweeper"), settings) as running:
         yield running
-        # Without an event loop it takes Celery seconds to stop.
-        for part in CORE:
-            running.kill(part)
     postgres_server.drop(url)
 
 
@@ -221,14 +205,14 @@ def test_a_worker_whose_database_is_away_reads_past_garbage_and_says_so_in_its_l
     with away(postgres_server, files.database):
         for number in range(20):
             drop(put("python", f"lost {number}"), b"nobody can keep this")
-        eventually(lambda: not put("python", "lost 19").exists(), "the files to be read", 10)
+        until(lambda: not put("python", "lost 19").exists(), "the files to be read")
         said = files.running["code"].said
-        eventually(lambda: said().count("nobody can keep this") == 20, "the log to tell of each", 10)
-        eventually(lambda: "dead letters could not be kept" in said(), "the log to say so", 15)
+        until(lambda: said().count("nobody can keep this") == 20, "the log to tell of each")
+        until(lambda: "dead letters could not be kept" in said(), "the log to say so")
     assert pids(files) == before
     # Everybody who wanted the database meanwhile says so.
     files.expected.append(".")
     files.check_logs()
     assert files.run(LOOP, {"items": 4, "width": 2}).result == squares(4)
     drop(put("python", "kept"), b"this can be kept again")
-    eventually(lambda: any("kept again" in body for *_, body in letters(files)), "a dead letter", 10)
+    until(lambda: any("kept again" in body for *_, body in letters(files)), "a dead letter")

@@ -4,27 +4,25 @@ goes on. What happened says a file that the tasks write."""
 
 from __future__ import annotations
 
+import json
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from tests import services
+from tests import services, zygote
+from tests.gates import Gate
+from tests.waiting import until
 
-from .mortal import FAST, SEED, kill_something, kill_workers, mortal_stack
+from .mortal import SEED, kill_something, kill_workers, mortal_stack
 from .playbooks import head, note, notes
-from .stack import ROOT, Stack, eventually
+from .stack import ROOT, Stack
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(540)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 EXECUTIONS = 3
-#: Seconds in which what a dead worker held would have been begun again, were it not paused.
-LONG_S = FAST["lease_s"] + 4 * FAST["sweep_s"]
 
 #: `held` is what is paused, `free` is beside it.
 PLAYBOOK = (
@@ -38,18 +36,25 @@ workflow:
 """
 )
 
+#: At work on a queue until a gate is open.
 BUSY = (
     head("busy")
     + f"""
-workload: {{effects: "", sign: ""}}
+workload: {{effects: ""}}
 workflow:
   - step: start
+    spec: {{queue: QUEUE}}
     tool:
       - {note("begin")}
-      - {{kind: shell, command: "until [ -e {{{{ workload.sign }}}} ]; do sleep 0.05; done"}}
+      - {{kind: shell, command: COMMAND}}
       - {note("end")}
 """
 )
+
+
+def busy(gate: Gate, queue: str) -> str:
+    playbook = BUSY.replace("COMMAND", json.dumps(gate.shell("{{ execution_id }}")))
+    return playbook.replace("QUEUE", queue).replace("acceptance/busy", f"acceptance/busy_{queue}")
 
 
 @pytest.fixture(scope="module")
@@ -80,23 +85,35 @@ def step(stack: Stack, verb: str, executions: Sequence[str]) -> None:
 
 def key(stack: Stack, verb: str, _: Sequence[str]) -> None:
     """By a command, as somebody types it who sees the database and no server."""
-    argv = [sys.executable, "-m", "noetl", "limits", verb, "door"]
-    subprocess.run(argv, cwd=ROOT, env=stack.environment, check=True, capture_output=True, timeout=60)
+    argv = ["noetl", "limits", verb, "door"]
+    zygote.run(argv, cwd=ROOT, env=stack.environment, check=True, capture_output=True)
+
+
+def have_all_that_died_taken_again(stack: Stack, effects: Path, gate: Gate) -> None:
+    """A worker dies at work on a queue that is not paused, and another one has that work."""
+    execution = stack.begin(busy(gate, "python"), {"effects": str(effects)})
+    until(lambda: execution in gate.names(), "it to be at work")
+    kill_workers(stack)
+    gate.open()
+    stack.wait([execution])
+    stack.report(execution)
 
 
 @pytest.mark.parametrize("do", [queue, step, key])
-def test_what_is_paused_begins_when_it_is_resumed_whatever_dies(mortal: Stack, effects: Path, do: Do) -> None:
+def test_what_is_paused_begins_when_it_is_resumed_whatever_dies(
+    mortal: Stack, effects: Path, tmp_path: Path, do: Do
+) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     runs = [mortal.begin(PLAYBOOK, {"effects": str(effects)}) for _ in range(EXECUTIONS)]
-    eventually(lambda: {mortal.row(one).status for one in runs} == {"waiting"}, "all to wait")
+    until(lambda: {mortal.row(one).status for one in runs} == {"waiting"}, "all to wait")
     do(mortal, "pause", runs)
     for one in runs:
         mortal.post(f"executions/{one}/signals/go")
     for number in (1, 3, 0):
         kill_something(mortal, chance, number)
-    eventually(lambda: all(notes(effects, one) for one in runs), "what is beside it to run")
-    time.sleep(LONG_S)
+    until(lambda: all(notes(effects, one) for one in runs), "what is beside it to run")
+    have_all_that_died_taken_again(mortal, effects, Gate(tmp_path / "gate"))
     assert [notes(effects, one) for one in runs] == [["free"]] * EXECUTIONS
 
     do(mortal, "resume", runs)
@@ -110,13 +127,13 @@ def test_what_is_paused_begins_when_it_is_resumed_whatever_dies(mortal: Stack, e
 def test_what_a_dead_worker_was_at_waits_for_its_queue_to_be_resumed(
     mortal: Stack, effects: Path, tmp_path: Path
 ) -> None:
-    sign = tmp_path / "sign"
-    execution = mortal.begin(BUSY, {"effects": str(effects), "sign": str(sign)})
-    eventually(lambda: notes(effects, execution), "it to begin")
+    gate = Gate(tmp_path / "gate")
+    execution = mortal.begin(busy(gate, "shell"), {"effects": str(effects)})
+    until(lambda: execution in gate.names(), "it to be at work")
     queue(mortal, "pause", ())
     kill_workers(mortal)
-    sign.touch()
-    time.sleep(LONG_S)
+    gate.open()
+    have_all_that_died_taken_again(mortal, tmp_path / "others", Gate(tmp_path / "other"))
     assert effects.read_text().splitlines() == [f"{execution} begin"]
     assert mortal.row(execution).status == "running"
     queue(mortal, "resume", ())

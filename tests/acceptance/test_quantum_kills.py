@@ -4,7 +4,6 @@ and each result is there once. See `mortal` for how often they die."""
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
 
-from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress
+from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress, reach
 from .playbooks import head
 from .stack import Stack
 
@@ -87,22 +86,20 @@ def mortal(
 
 
 def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int) -> str:
-    """SIGKILL to a process shortly after somebody's request came in; where nobody asks any more, to
-    a worker as a whole. Yields that request."""
-    known, ends = len(ionq.asked), time.monotonic() + 10
-    while len(ionq.asked) == known and time.monotonic() < ends:
-        time.sleep(0.01)
-    if len(ionq.asked) == known or is_whole(number):
-        kill_worker(stack, chance)
-        return "a whole worker"
+    """SIGKILL to a process, or a whole worker, when some more requests have come in. Yields the
+    last of them."""
+    enough = len(ionq.asked) + chance.randint(1, 8)
+    reach(stack, lambda: len(ionq.asked) >= enough, "requests of workers")
     last = " ".join(ionq.asked[-1])
-    time.sleep(chance.choice((0.0, chance.uniform(0, 0.03), chance.uniform(0, 0.4))))
-    kill_process(stack, chance)
+    if is_whole(number):
+        kill_worker(stack, chance)
+    else:
+        kill_process(stack, chance)
     return "results" if "results" in last else last.split("/")[0]
 
 
 @pytest.mark.full("kills once more, of jobs")
-@pytest.mark.timeout(300 + 30 * KILLS)
+@pytest.mark.timeout(900 + 30 * KILLS)
 def test_whatever_dies_each_command_has_one_paid_job_and_each_result_is_there_once(
     mortal: Stack, ionq: IonQServer
 ) -> None:
@@ -114,7 +111,7 @@ def test_whatever_dies_each_command_has_one_paid_job_and_each_result_is_there_on
         kept_open(mortal, begun, OPEN, lambda: mortal.begin(PLAYBOOK, payload))
         struck[kill_one(mortal, ionq, chance, number)] += 1
         progress(number, 10)
-    mortal.wait(begun, 200)
+    mortal.wait(begun)
 
     print(
         f"{KILLS} kills, {len(begun)} executions, {len(ionq.jobs)} jobs, {len(ionq.paid())} paid; after "

@@ -1,20 +1,18 @@
 """Executions that wait for a signal, or for time, beside one worker: nothing of NoETL has to be
 alive for what they wait for to come, and each hears it once.
 
-`NOETL_TEST_SIGNALLED` says how many (200; in the quick profile 30). A third waits for a signal by
+`NOETL_TEST_SIGNALLED` says how many (60; in the quick profile 30). A third waits for a signal by
 its id, a third for one about its order, a third for a time that passes while nobody is there.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import requests
 
@@ -22,9 +20,11 @@ from noetl.usecases import catalog
 from noetl.usecases.start import StartRequest, start
 from tests import services
 from tests.budget import budget
+from tests.waiting import GUARD_S, until
 
+from .hours import let_timers_come
 from .playbooks import TWO_STEPS, head
-from .stack import RedisServer, Stack, eventually
+from .stack import RedisServer, Stack
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -33,15 +33,14 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-SIGNALLED = budget("NOETL_TEST_SIGNALLED", quick=30, full=200, long=5000)
-PATIENCE_S = 60 + SIGNALLED / 4
+SIGNALLED = budget("NOETL_TEST_SIGNALLED", quick=30, full=60, long=5000)
 FAST = {"lease_s": 10, "heartbeat_s": 2, "resend_s": 5, "sweep_s": 0.5}
 PARTS = ("scheduler", "alone", "sweeper", "api")
 
 WAITS = {
     "by_id": "any: {paid: {signal: {name: payment, match: {n: '{{ workload.n }}'}}}, late: {timer: 1d}}",
     "about": "signal: {name: payment, correlate: 'order-{{ workload.n }}'}",
-    "later": "timer: '{{ workload.nap }}'",
+    "later": "timer: 1h",
 }
 
 
@@ -49,7 +48,7 @@ def playbook(kind: str) -> str:
     return (
         head(f"waits_{kind}")
         + f"""
-workload: {{n: 0, nap: 0}}
+workload: {{n: 0}}
 workflow:
   - step: start
     tool:
@@ -73,13 +72,13 @@ def small(
     postgres_server.drop(url)
 
 
-def begin(stack: Stack, nap: float) -> dict[str, list[tuple[int, str]]]:
+def begin(stack: Stack) -> dict[str, list[tuple[int, str]]]:
     """All of them: number and id, by what they wait for."""
     paths = {kind: catalog.register(stack.rt, playbook(kind)).path for kind in WAITS}
     begun: dict[str, list[tuple[int, str]]] = {kind: [] for kind in WAITS}
     for n in range(SIGNALLED):
         kind = list(WAITS)[n % len(WAITS)]
-        made = start(stack.rt, StartRequest(paths[kind], payload={"n": n, "nap": nap}))
+        made = start(stack.rt, StartRequest(paths[kind], payload={"n": n}))
         begun[kind].append((n, made.execution_id))
     return begun
 
@@ -102,46 +101,31 @@ def tell(stack: Stack, begun: dict[str, list[tuple[int, str]]]) -> Counter[tuple
     def send(sent: tuple[str, int, dict[str, str]]) -> tuple[int, bool]:
         path, n, more = sent
         body = {"payload": {"n": n}, "id": f"payment-{n}", **more}
-        answer = requests.post(f"{stack.api}/api/{path}", json=body, timeout=30)
+        answer = requests.post(f"{stack.api}/api/{path}", json=body, timeout=GUARD_S)
         return answer.status_code, bool(answer.json().get("existing", False))
 
     with ThreadPoolExecutor(4) as threads:
         return Counter(one for _ in range(2) for one in threads.map(send, [*by_id, *about]))
 
 
-def resident(stack: Stack, name: str) -> float:
-    """Megabytes of a part."""
-    return float(psutil.Process(stack.running[name].pid).memory_info().rss) / 1e6
-
-
 def test_who_waits_holds_no_worker_and_hears_once_what_came_while_all_were_dead(
     small: Stack, broker: RedisServer
 ) -> None:
-    small.run(TWO_STEPS, seconds=15)
-    before = {name: resident(small, name) for name in ("scheduler", "alone")}
-    nap = 8 + SIGNALLED / 25
-    since = time.monotonic()
-    begun = begin(small, nap)
-    eventually(lambda: all_wait(small), f"{SIGNALLED} executions to wait", PATIENCE_S)
-    print(f"{SIGNALLED} wait after {time.monotonic() - since:.1f} s")
-    once = time.monotonic()
-    small.run(TWO_STEPS, seconds=15)
-    print(f"beside them two steps took {time.monotonic() - once:.2f} s")
-    print({name: f"{before[name]:.0f} → {resident(small, name):.0f} MB" for name in before})
+    begun = begin(small)
+    until(lambda: all_wait(small), f"{SIGNALLED} executions to wait")
+    small.run(TWO_STEPS)
 
     for name in ("scheduler", "alone", "sweeper"):
         small.kill(name)
     answers = tell(small, begun)
     assert {status for status, _ in answers} == {202}, answers
-    time.sleep(max(0.0, nap - (time.monotonic() - since)))
     small.kill("api")
+    let_timers_come(small, [execution for _, execution in begun["later"]])
     broker.kill()
     broker.start()
-    once = time.monotonic()
     small.start(*PARTS)
     ids = [execution for several in begun.values() for _, execution in several]
-    small.wait(ids, PATIENCE_S)
-    print(f"all had ended {time.monotonic() - once:.1f} s after everything was dead")
+    small.wait(ids)
     check(small, begun)
 
 
@@ -160,7 +144,7 @@ def check(stack: Stack, begun: dict[str, list[tuple[int, str]]]) -> None:
         assert often == [], fact
     received = stack.sql("SELECT count(*) FROM event WHERE type = 'signal.received'")[0][0]
     assert received == len(begun["by_id"]) + len(begun["about"])
-    # Each time counts from when the wait began, whoever was alive when it was over.
+    # Each hears of the instant that it waited for, whoever was alive then.
     fired = stack.sql(
         "SELECT s.execution_id FROM event s JOIN event m ON m.execution_id = s.execution_id"
         " AND m.type = 'wait.matched' WHERE s.type = 'timer.scheduled'"

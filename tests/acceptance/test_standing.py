@@ -13,11 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from noetl.client import Client
 from noetl.store.running import hold_home
-from tests.pace import within
+from tests import zygote
+from tests.waiting import GUARD_S, until
 
-from .stack import environment, eventually, kill_all
-from .test_up import left_behind
+from .stack import environment, kill_all
+from .test_up import LONG, is_at_work, left_behind
 
 pytestmark = pytest.mark.acceptance
 
@@ -32,21 +34,17 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def run(home: Path, tmp_path: Path) -> Run:
-    """A command of this environment, in an empty directory."""
+    """A command of this environment, in an empty directory. Executed where it is `real`."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    def ran(*argv: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            # As the commands that are installed do: the directory is not searched for modules.
-            [sys.executable, "-P", "-m", *argv],
-            cwd=elsewhere,
-            env=environment({"home": home, **settings}),
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
+    def ran(*argv: str, real: bool = False, **settings: str) -> subprocess.CompletedProcess[str]:
+        more = {"cwd": elsewhere, "env": environment({"home": home, **settings})}
+        if not real:
+            return zygote.run(argv, capture_output=True, text=True, **more)
+        # As the commands that are installed do: the directory is not searched for modules.
+        command = [sys.executable, "-P", "-m", *argv]
+        return subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=False, **more)
 
     return ran
 
@@ -58,7 +56,7 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     theirs = [tmp_path / "elsewhere" / name for name in ("celery.py", "redis.py", "json.py")]
     for module in theirs:
         module.write_text("raise SystemExit('this is not yours')")
-    up = run("noetl", "up", "-d", "--port", "0", "-c", "1", log_json="1", log_level="INFO")
+    up = run("noetl", "up", "-d", "--port", "0", "-c", "1", real=True, log_json="1", log_level="INFO")
     assert up.returncode == 0, up.stdout + up.stderr
     for module in theirs:
         module.unlink()
@@ -71,9 +69,10 @@ def test_a_detached_stack_is_found_by_whoever_types_in_the_same_home_and_stopped
     assert (stack["running"], stack["health"]["status"]) == (True, "ok")
     assert f"NoETL is up: {stack['api']}" in run("noetl", "status").stdout
 
-    # celery without any setting talks to the private broker. It waits for so long, however soon all
-    # have answered.
-    active = run("celery", "-A", "noetl", "inspect", "active", "--timeout", "3")
+    # celery without any setting talks to the private broker. Who names all whom it asks waits no
+    # longer than they need.
+    nodes = ",".join(f"{name}@{socket.gethostname()}" for name in ("scheduler", "code", "io"))
+    active = run("celery", "-A", "noetl", "inspect", "active", "-d", nodes, "--timeout", str(GUARD_S))
     assert "3 nodes online" in active.stdout, active.stdout + active.stderr
 
     titles = {title_of(process) for process in psutil.Process(stack["pids"]["up"]).children(recursive=True)}
@@ -101,10 +100,13 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
     run: Run, home: Path
 ) -> None:
     assert run("noetl", "up", "-d", "--port", "0", "--no-flower", "-c", "1").returncode == 0
-    pids = json.loads(run("noetl", "status", "--json").stdout)["pids"]
+    stack = json.loads(run("noetl", "status", "--json").stdout)
+    with Client(stack["api"]) as client:
+        client.start(client.register(LONG).path)
+    until(lambda: is_at_work(home), "a task to be at work")
 
-    psutil.Process(pids["up"]).kill()
-    eventually(lambda: left_behind(home) == [], "its services to go with it")
+    psutil.Process(stack["pids"]["up"]).kill()
+    until(lambda: left_behind(home) == [], "its services and their tasks to go with it")
 
     gone = {"running": False, "starting_or_stopping": False, "home": str(home)}
     assert json.loads(run("noetl", "status", "--json").stdout) == gone
@@ -129,8 +131,7 @@ def test_a_broker_that_does_not_answer_is_said_at_once_and_nothing_is_left_behin
             f"amqp://me:s3cret@127.0.0.1:{port}//": "The broker does not answer: timed out",
             "foo://s3cret@x": "NOETL_BROKER_URL begins with foo://",
         }.items():
-            with within(15):
-                up = run("noetl", "up", "--port", "0", broker_url=url)
+            up = run("noetl", "up", "--port", "0", broker_url=url)
             assert (up.returncode, reason in up.stderr) == (2 if url.startswith("foo") else 1, True), (
                 up.stderr
             )

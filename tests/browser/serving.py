@@ -1,4 +1,4 @@
-"""A server as `noetl server` starts it, on SQLite and without a broker, for pages that are looked
+"""A server as `noetl server` becomes it, on SQLite and without a broker, for pages that are looked
 at.
 
     with Site(home) as site:
@@ -11,20 +11,21 @@ Playbooks are run in this process, as `noetl run` does, on the same database.
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from noetl import bootstrap
+from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests.acceptance.stack import ROOT, environment, eventually, is_healthy, tracebacks
+from tests.acceptance.stack import environment, family, fork, is_healthy, kill_all, tracebacks
 from tests.ports import free_port
-from tests.services import started
+from tests.waiting import until
 
 
 class Site:
@@ -48,26 +49,35 @@ class Site:
             # The database is made by one of them.
             settings = Settings.from_env({"NOETL_HOME": str(self._home)})
             self.rt = opening.enter_context(bootstrap.local(settings))
-            command = [sys.executable, "-m", "noetl", "server", "--port", str(self._port)]
-            known = environment({"home": self._home})
-            process = opening.enter_context(started(command, self._log, cwd=ROOT, env=known))
+            process = opening.enter_context(self._serving())
 
             def answers() -> bool:
                 assert process.poll() is None, f"the server ended with {process.poll()}:\n{self.said()}"
                 return is_healthy(self.url)
 
-            eventually(answers, "the server to answer")
+            until(answers, "the server to answer")
             self._open = opening.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
+    @contextlib.contextmanager
+    def _serving(self) -> Iterator[subprocess.Popen[bytes]]:
+        known = environment({"home": self._home, "host": "127.0.0.1", "port": self._port})
+        process = fork(["gunicorn", *server_argv("127.0.0.1", self._port)], self._log, known)
+        try:
+            yield process
+        finally:
+            # In good order it would wait for the streams of pages that are gone.
+            kill_all(family(process.pid))
+            process.wait()
+
     def run(self, playbook: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:
         """Runs an execution to its end, whatever that is, and returns its identifier."""
         row = catalog.register(self.rt, playbook)
         begun = start(self.rt, StartRequest(row.path, row.version, dict(payload or {}), **more)).execution_id
-        eventually(lambda: inspect.execution(self.rt, begun).status in ENDED, f"the end of {row.path}")
+        until(lambda: inspect.execution(self.rt, begun).status in ENDED, f"the end of {row.path}")
         return begun
 
     def said(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from noetl.usecases import catalog
 from tests.acceptance.playbooks import head
@@ -24,6 +24,13 @@ LACKING = head("typed") + "workflow:\n  - step: take\n    tool: {kind: noop}\n  
 BEGUN = LACKING + "    tool: {kind: noop}\n"
 #: With a warning: no arc leads to `pay`.
 WARNED = BEGUN.replace("    next: pay\n", "")
+
+#: Keeps what each answer to a check says that is shown.
+_NOTE_HEADINGS = """() => {
+  window.headings = [];
+  const note = () => window.headings.push(document.querySelector("#found h2").textContent);
+  new MutationObserver(note).observe(document.getElementById("found").parentElement, {childList: true});
+}"""
 
 
 def edit(visit: Visit, text: str) -> Page:
@@ -75,22 +82,20 @@ def test_an_answer_that_comes_late_is_passed_over(look: Look, site: Site) -> Non
     visit = look(site.url)
     page = edit(visit, BEGUN)
     expect(page.get_by_role("heading", name="No problems")).to_be_visible()
-    held = []
-
-    def hold(route: object) -> None:
-        held.append(route)
-
-    page.route("**/edit/check", hold, times=1)
+    held: list[Route] = []
+    page.route("**/edit/check", lambda route: held.append(route), times=1)
     page.keyboard.insert_text("    next: nowhere\n")
-    page.wait_for_timeout(700)
-    assert len(held) == 1, "the text was sent"
+    visit.await_heard(lambda: held, "the text to be sent")
+    page.evaluate(_NOTE_HEADINGS)
     page.keyboard.press("Control+z")
-    with page.expect_response("**/edit/check"):
-        page.keyboard.insert_text("# all is well\n")
-    with page.expect_response("**/edit/check"):
-        held[0].continue_()  # type: ignore[attr-defined]
-    page.wait_for_timeout(200)
-    expect(page.get_by_role("heading", name="No problems")).to_be_visible()
+    page.keyboard.insert_text("# not tke\n")
+    visit.await_heard(lambda: page.evaluate("window.headings.length"), "an answer to the text as it is now")
+    with page.expect_response(lambda answer: answer.request == held[0].request):
+        held[0].continue_()
+    # What is typed next is answered behind it.
+    page.keyboard.insert_text("    remark: x\n")
+    expect(page.get_by_role("heading", name="1 warning")).to_be_visible()
+    assert set(page.evaluate("window.headings")) == {"No problems", "1 warning"}
 
 
 def test_keys_and_values_are_completed_in_a_text_that_is_no_yaml_yet(look: Look, site: Site) -> None:
@@ -153,7 +158,7 @@ def test_who_leaves_with_unsaved_text_is_warned(look: Look, site: Site) -> None:
     asked = []
     page.on("dialog", lambda dialog: asked.append(dialog.type))
     page.get_by_role("link", name="Executions").click()
-    page.wait_for_timeout(300)
+    visit.await_heard(lambda: asked, "the question")
     assert asked == ["beforeunload"]
     assert page.url.endswith("/edit")
 
@@ -186,7 +191,7 @@ def test_what_a_playbook_says_is_shown_as_text(look: Look, site: Site) -> None:
     page = edit(look(site.url), PLAYBOOK.replace('"fails"', '"fails<img src=x onerror=window.pwned=1>"', 1))
     expect(page.locator("#found").get_by_role("link").first).to_be_visible()
     page.locator(".ace_gutter_annotation").first.hover()
-    page.wait_for_timeout(400)
+    expect(page.locator(".ace_tooltip").filter(visible=True)).to_contain_text("pwned")
     check_nothing_ran(page)
 
 

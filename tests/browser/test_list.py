@@ -9,13 +9,14 @@ from playwright.sync_api import Route, expect
 
 from noetl.usecases import catalog, inspect
 from noetl.usecases.start import StartRequest, start
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
 from .axe import check_axe
 from .conftest import Look
 from .pages import await_text, find_entry, open_list
 from .playbooks import FAILS, WAITS, WELL
 from .serving import Site
+from .visit import settle
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -41,6 +42,27 @@ def test_filters_narrow_the_list_while_one_types_and_stand_in_the_address(
     expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
     visit.page.get_by_role("link", name="path: */fails").click()
     await_text(find_entry(visit.page, runs["well"]), "completed")
+
+
+def test_a_look_that_was_asked_for_before_a_filter_does_not_take_its_place(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    held: list[Route] = []
+    visit.page.route(
+        lambda url: urlsplit(url).path == "/" and "fails" not in url, lambda one: held.append(one), times=1
+    )
+    visit.page.evaluate("look_again()")
+    visit.await_heard(lambda: held, "another look")
+    visit.page.get_by_label("Playbook").fill("*/fails")
+    expect(find_entry(visit.page, runs["well"])).to_have_count(0)
+    # Behind its answer the page looks again, at what is asked for now.
+    with visit.page.expect_response(lambda answer: "fails" in answer.url):
+        held[0].continue_()
+    settle(visit.page)
+    assert find_entry(visit.page, runs["well"]).count() == 0
+    await_text(find_entry(visit.page, runs["failed"]), "failed")
 
 
 def test_a_label_of_an_execution_leads_to_all_that_have_it(
@@ -78,7 +100,7 @@ def test_without_javascript_one_is_asked_on_a_page_of_its_own(
     visit.page.get_by_role("button", name="Pause 1 execution").click()
     await_text(visit.page.get_by_role("main"), "was asked to pause")
     # Without scripts the list is as of the moment at which it is opened.
-    eventually(lambda: inspect.execution(site.rt, runs["waiting"]).status == "paused", "it to be paused")
+    until(lambda: inspect.execution(site.rt, runs["waiting"]).status == "paused", "it to be paused")
     visit.page.get_by_role("link", name="Back").click()
     await_text(find_entry(visit.page, runs["waiting"]), "paused")
 
@@ -128,8 +150,8 @@ def test_what_is_shown_stays_where_another_look_is_refused(
     visit.page.route("**/?*", refuse)
     visit.page.get_by_label("Playbook").fill("*/fails")
     expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
-    visit.page.wait_for_timeout(1000)
-    assert refused
+    visit.await_heard(lambda: refused, "another look")
+    settle(visit.page)
     await_text(find_entry(visit.page, runs["well"]), "completed")
     visit.page.unroute("**/?*")
     visit.page.get_by_label("Playbook").fill("*/well")

@@ -41,11 +41,14 @@ def test_an_open_execution_shows_how_it_goes_on_and_keeps_what_is_typed(live: St
     open_execution(visit, execution)
     facts = visit.page.locator(".facts")
     await_text(facts, "waiting")
+    # Somebody else looks at the same: where that is shown, this page has heard of it as well.
+    other = look(live.api)
+    open_execution(other, execution)
     visit.page.get_by_label("Reason").fill("half a senten")
-    live.post(f"executions/{execution}/pause")
-    visit.page.wait_for_timeout(1500)
-    assert visit.page.get_by_label("Reason").input_value() == "half a senten"
-    live.post(f"executions/{execution}/resume")
+    for verb, status in (("pause", "paused"), ("resume", "waiting")):
+        live.post(f"executions/{execution}/{verb}")
+        await_text(other.page.locator(".facts"), status)
+        assert visit.page.get_by_label("Reason").input_value() == "half a senten"
     visit.page.get_by_role("button", name="Approve").click()
     await_text(facts, "completed")
     (answer,) = inspect.report(live.rt, execution).result["answers"]

@@ -19,7 +19,7 @@ from .conftest import Look
 from .pages import await_text, read_text
 from .playbooks import WAITS
 from .serving import Site
-from .visit import NARROW, PATIENCE_MS
+from .visit import NARROW
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -166,7 +166,7 @@ def test_an_open_grid_shows_what_begins_and_how_it_goes_on(live: Stack, look: Lo
     visit.page.evaluate("window.isTheSame = true")
     execution = live.begin(WAITS)
     shape = visit.page.locator(f'.grid tbody a[href^="/executions/{execution}"]')
-    expect(shape).to_have_class("waiting", timeout=PATIENCE_MS)
+    expect(shape).to_have_class("waiting")
     live.post(f"executions/{execution}/signals/payment")
-    expect(shape).to_have_class("done", timeout=PATIENCE_MS)
+    expect(shape).to_have_class("done")
     assert visit.page.evaluate("window.isTheSame"), "the page was loaded again"

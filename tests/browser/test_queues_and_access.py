@@ -20,7 +20,7 @@ from .conftest import Look
 from .pages import await_text, read_text
 from .serving import Site
 from .untrusted import MARKUP, check_nothing_ran
-from .visit import NARROW, PATIENCE_MS, WIDE
+from .visit import NARROW, WIDE, settle
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -92,11 +92,11 @@ def test_a_queue_is_paused_and_resumed_with_the_keyboard_alone(filled: Site, loo
     visit.tab_to(page.get_by_role("button", name="Pause queue http"))
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "Pause the queue http?")
-    expect(page.get_by_label("Reason")).to_be_focused(timeout=PATIENCE_MS)
+    expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("the vendor is down")
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "The queue http is paused")
-    expect(page.get_by_role("dialog").get_by_role("link", name="Back")).to_be_focused(timeout=PATIENCE_MS)
+    expect(page.get_by_role("dialog").get_by_role("link", name="Back")).to_be_focused()
     page.keyboard.press("Enter")
     await_text(
         page.locator("tr", has=page.get_by_role("link", name="http", exact=True)), "the vendor is down"
@@ -104,30 +104,36 @@ def test_a_queue_is_paused_and_resumed_with_the_keyboard_alone(filled: Site, loo
     visit.tab_to(page.get_by_role("button", name="Resume queue http"))
     page.keyboard.press("Enter")
     resume = page.get_by_role("dialog").get_by_role("button", name="Resume")
-    expect(resume).to_be_focused(timeout=PATIENCE_MS)
+    expect(resume).to_be_focused()
     page.keyboard.press("Enter")
     await_text(page.get_by_role("dialog"), "The queue http goes on")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Pause queue http")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Pause queue http")).to_be_visible()
 
 
 def test_heartbeats_are_looked_at_while_nothing_else_happens(filled: Site, look: Look) -> None:
     visit = look(filled.url)
+    visit.page.clock.install()
     visit.open("/queues")
     expect(visit.page.get_by_text("late-comer")).to_have_count(0)
     see_worker(filled, "late-comer")
+    visit.page.clock.run_for(6_000)
     await_text(visit.page.locator("tr", has_text="late-comer"), "alive")
 
 
 def test_a_page_that_is_hidden_does_not_ask(filled: Site, look: Look) -> None:
     visit = look(filled.url)
-    visit.open("/queues")
+    visit.page.clock.install()
+    visit.page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
     asked: list[str] = []
-    visit.page.on("request", lambda request: asked.append(request.url))
-    visit.page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
-    visit.page.wait_for_timeout(11_000)
-    assert not [one for one in asked if one.endswith("/queues")]
+    visit.page.on("request", lambda request: asked.append(request.url.removeprefix(filled.url)))
+    visit.open("/queues")
+    visit.page.clock.run_for(60_000)
+    settle(visit.page)
+    assert asked.count("/queues") == 1, "the page itself"
     visit.page.evaluate("delete document.hidden")
+    visit.page.clock.run_for(6_000)
+    visit.await_heard(lambda: asked.count("/queues") > 1, "it to ask again")
 
 
 def test_a_token_is_made_without_scripts(filled: Site, look: Look) -> None:
@@ -199,7 +205,7 @@ def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> 
     page.get_by_role("button", name="Delete mail").click()
     await_text(page.get_by_role("dialog"), "Delete the credential mail?")
     page.get_by_role("button", name="Delete it").click()
-    expect(row).to_have_count(0, timeout=PATIENCE_MS)
+    expect(row).to_have_count(0)
 
 
 def test_who_waits_for_a_slot_is_shown_as_it_happens(live: Stack, look: Look) -> None:
@@ -212,4 +218,4 @@ def test_who_waits_for_a_slot_is_shown_as_it_happens(live: Stack, look: Look) ->
     send_signal(live.rt, first, SignalRequest("go"))
     await_text(limit.locator("tr", has_text=second), "has a slot")
     send_signal(live.rt, second, SignalRequest("go"))
-    expect(limit).to_have_count(0, timeout=PATIENCE_MS)
+    expect(limit).to_have_count(0)

@@ -8,7 +8,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from tests.acceptance.stack import eventually
+from tests.waiting import until
 
 from . import untrusted
 from .axe import check_axe
@@ -67,7 +67,7 @@ def test_a_wide_diagram_is_scrolled_with_the_keyboard_and_without_javascript(
     visit.tab_to(wide)
     for _ in range(3):
         visit.page.keyboard.press("ArrowRight")
-    eventually(lambda: wide.evaluate("one => one.scrollLeft > 0"), "a diagram that has moved")
+    until(lambda: wide.evaluate("one => one.scrollLeft > 0"), "a diagram that has moved")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
     folded = visit.page.locator("summary", has_text="The circuit as JSON").last
     visit.tab_to(folded)

@@ -16,7 +16,7 @@ from .axe import check_axe
 from .conftest import Look
 from .pages import await_text, read_text
 from .serving import Site
-from .visit import NARROW, PATIENCE_MS
+from .visit import NARROW
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -107,7 +107,7 @@ def test_an_operation_is_begun_by_keyboard_and_goes_on_while_one_looks(live: Sta
     visit.page.keyboard.press("Enter")
     await_text(visit.page.get_by_role("heading", name="Retry of 3 executions"), "")
     # Nothing is pressed: the page looks again by itself.
-    expect(visit.page.locator(".facts .status")).to_have_text("completed", timeout=3 * PATIENCE_MS)
+    expect(visit.page.locator(".facts .status")).to_have_text("completed")
     await_text(visit.page.locator(".counts"), "3 failed")
     check_axe(visit.page)
     visit.shoot("operation")

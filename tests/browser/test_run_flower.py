@@ -11,14 +11,14 @@ import requests
 from playwright.sync_api import Browser, expect
 
 from tests import services
-from tests.acceptance.stack import Stack, eventually
+from tests.acceptance.stack import Stack
 from tests.needed import running
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
 from . import untrusted
 from .conftest import Look, _broker
 from .pages import await_text
-from .visit import PATIENCE_MS
 
 PARTS = ("scheduler", "code", "sweeper", "api")
 
@@ -44,12 +44,12 @@ def flowered(
 
         def knows(path: str) -> bool:
             with contextlib.suppress(requests.RequestException, ValueError):
-                return bool(requests.get(f"{place}/{path}", timeout=20).json())
+                return bool(requests.get(f"{place}/{path}", timeout=GUARD_S).json())
             return False
 
-        eventually(lambda: knows("workers?refresh=1"), "Flower to know the workers")
+        until(lambda: knows("workers?refresh=1"), "Flower to know the workers")
         stack.wait([stack.begin(untrusted.PLAYBOOK)])
-        eventually(lambda: knows("tasks?state=FAILURE"), "Flower to know the step that failed")
+        until(lambda: knows("tasks?state=FAILURE"), "Flower to know the step that failed")
         yield stack
         stack.check_logs()
     postgres_server.drop(url)
@@ -75,7 +75,7 @@ def test_what_playbooks_say_is_text_to_flower_and_would_reach_nothing(flowered: 
     visit.expect("violates|Content Security Policy|Blocked opening|/flower/task/x: csp")
     visit.open("/flower/tasks")
     row = visit.page.locator("#tasks-table tbody tr").filter(has_text="FAILURE").first
-    expect(row).to_be_visible(timeout=PATIENCE_MS)
+    expect(row).to_be_visible()
     row.locator("a[href*='/flower/task/']").first.click()
     await_text(visit.page.locator("body"), "ValueError")
     visit.shoot("flower-task")
@@ -86,8 +86,9 @@ def test_what_playbooks_say_is_text_to_flower_and_would_reach_nothing(flowered: 
     assert visit.page.evaluate("window.open('/') === null"), "no window of ours to reach into"
     added = """() => { const one = document.createElement("script"); one.textContent = "window.pwned = 1";
         document.body.append(one); document.body.insertAdjacentHTML("beforeend", "<img src=x onerror=window.pwned=1>");
-        return new Promise(done => setTimeout(() => done(typeof window.pwned), 200)); }"""
+        const picture = document.body.lastElementChild;
+        return new Promise(done => picture.addEventListener("error", () => done(typeof window.pwned))); }"""
     assert visit.page.evaluate(added) == "undefined"
     framed = """() => { const one = document.createElement("iframe"); one.src = "/"; document.body.append(one);
-        return new Promise(done => setTimeout(() => done(one.contentDocument?.body?.textContent ?? ""), 500)); }"""
+        return new Promise(done => { one.onload = () => done(one.contentDocument?.body?.textContent ?? ""); }); }"""
     assert "Executions" not in visit.page.evaluate(framed)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from noetl.usecases import catalog, inspect
+from noetl.usecases import catalog, control, inspect
 from noetl.usecases.ports import ENDED
+from noetl.usecases.signals import SignalRequest, send_signal
 from noetl.usecases.start import StartRequest, start
 from tests.acceptance.playbooks import head
-from tests.acceptance.stack import eventually
+from tests.gates import Gate
+from tests.waiting import until
 
 from . import untrusted
 from .axe import check_axe
@@ -34,30 +39,30 @@ workflow:
     set: {ctx.total: "{{ six }}"}
     next: pause
   - step: pause
-    tool: {kind: wait, timer: 0.1}
+    tool: {kind: wait, timer: 0.01}
     next: fails
   - step: fails
     tool: {kind: python, input: {said: "{{ said }}"}, code: "raise LookupError(said)"}
 """
 )
-TALKS = (
-    head("talks")
+GROWS = (
+    head("grows")
     + """
-workload: {lines: 40, pause: 0.1}
 workflow:
-  - step: talks
-    tool:
-      kind: python
-      input: {lines: "{{ lines }}", pause: "{{ pause }}"}
-      code: |
-        import time
-        for number in range(200):
-            print("early", number)
-        for number in range(lines):
-            print("line", number, "ends")
-            time.sleep(pause)
+  - step: stays
+    tool: {kind: wait, signal: go}
 """
 )
+
+
+def talking(*gates: Gate) -> str:
+    """Prints ten lines before each of the gates, and behind the last one."""
+    code = "for number in range(200): print('early', number)\n"
+    for number, gate in enumerate([*gates, None]):
+        code += f"for number in range({10 * number}, {10 * number + 10}): print('line', number, 'ends')\n"
+        code += gate.python() if gate else ""
+    workflow = [{"step": "talks", "tool": {"kind": "python", "code": code}}]
+    return f"{head('talks')}workflow: {json.dumps(workflow)}\n"
 
 
 @pytest.fixture(scope="module")
@@ -168,33 +173,32 @@ def test_the_line_that_failed_is_a_link_away(site: Site, shop: str, look: Look) 
     expect(line).to_have_class("marked")
 
 
-def test_what_is_printed_is_followed_at_its_end_and_nowhere_else(site: Site, look: Look) -> None:
-    row = catalog.register(site.rt, TALKS)
+def test_what_is_printed_is_followed_at_its_end_and_nowhere_else(
+    site: Site, look: Look, tmp_path: Path
+) -> None:
+    first, second = Gate(tmp_path / "first"), Gate(tmp_path / "second")
+    row = catalog.register(site.rt, talking(first, second))
     run = start(site.rt, StartRequest(row.path, row.version)).execution_id
     visit = look(site.url, still=True)
     page = visit.page
     open_tab(visit, run, "logs")
-    expect(page.locator(".printed")).to_contain_text("line 5 ends")
+    expect(page.locator(".printed")).to_contain_text("line 9 ends")
     assert abs(scroll_rest(page)) < 3
-    expect(page.locator(".printed")).to_contain_text("line 10 ends")
+    first.open()
+    expect(page.locator(".printed")).to_contain_text("line 19 ends")
     assert abs(scroll_rest(page)) < 3
     page.locator(".printed").evaluate("one => one.scrollBy(0, -1200)")
     top = "one => one.getBoundingClientRect().top"
     seen = page.locator(".printed tr", has_text="early 150")
     before = seen.evaluate(top)
-    expect(page.locator(".printed")).to_contain_text("line 20 ends")
+    second.open()
+    expect(page.locator(".printed")).to_contain_text("line 29 ends")
     assert abs(seen.evaluate(top) - before) < 3
-    eventually(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
+    until(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
 
 
 def test_what_was_unfolded_stays_so_while_the_log_grows(site: Site, look: Look) -> None:
-    steps = "".join(
-        f"  - step: s{number}\n    tool: {{kind: wait, timer: 0.3}}\n    next: s{number + 1}\n"
-        for number in range(12)
-    )
-    row = catalog.register(
-        site.rt, f"{head('grows')}workflow:\n{steps}  - step: s12\n    tool: {{kind: noop}}\n"
-    )
+    row = catalog.register(site.rt, GROWS)
     run = start(site.rt, StartRequest(row.path, row.version)).execution_id
     visit = look(site.url)
     open_tab(visit, run, "events&order=oldest")
@@ -202,6 +206,9 @@ def test_what_was_unfolded_stays_so_while_the_log_grows(site: Site, look: Look) 
     unfolded.locator("summary").click()
     rows = visit.page.locator("table.events tbody tr")
     count = rows.count()
+    for number in range(11):
+        control.patch_ctx(site.rt, run, {"seen": number})
     expect(rows.nth(count + 10)).to_be_visible()
     expect(unfolded).to_have_attribute("open", "")
-    eventually(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")
+    send_signal(site.rt, run, SignalRequest("go"))
+    until(lambda: inspect.execution(site.rt, run).status in ENDED, "the end")

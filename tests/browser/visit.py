@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Request, Response, WebError
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    Response,
+    WebError,
+)
+
+from tests.waiting import GUARD_S, until
+
+Value = TypeVar("Value")
 
 #: Sizes of windows, in pixels.
 NARROW: Final = (390, 844)
 WIDE: Final = (1440, 900)
 
-#: Milliseconds in which a page shows what it is to show: a guard, and no promise.
-PATIENCE_MS: Final = 20_000
+#: Milliseconds until a test gives up on what a page does not show: all that Playwright waits for.
+PATIENCE_MS: Final = 1000 * GUARD_S
 #: How often Tab is pressed at most.
 _STOPS: Final = 100
 #: Names a directory for pictures of the pages.
@@ -66,6 +80,16 @@ class Visit:
         # Playwright hands over what has happened while it waits for something.
         self.page.evaluate("0")
         return [one for one in self._findings if not any(re.search(each, one) for each in self._expected)]
+
+    def await_heard(self, probe: Callable[[], Value], what: str) -> Value:
+        """The first true value of `probe`, which asks for what handlers of the page have noted."""
+
+        def look() -> Value:
+            # They run while Playwright waits for something.
+            self.page.evaluate("0")
+            return probe()
+
+        return until(look, what)
 
     def close(self) -> None:
         """Closes the window, and fails where it has met what nobody expected."""
@@ -114,6 +138,11 @@ class Visit:
     def _take_response(self, response: Response) -> None:
         if response.status >= 500:
             self._findings.append(f"answer {response.status}: {response.url}")
+
+
+def settle(page: Page) -> None:
+    """Lets the page do what it has to do with answers that have come: two more frames."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def window_options(

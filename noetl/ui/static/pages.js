@@ -173,6 +173,12 @@ document.addEventListener("htmx:afterRequest", ({ detail }) => rest(detail.elt.i
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   // Somebody may have begun to type, or a dialog been opened, while the answer was on its way.
   if (detail.elt.matches("[data-live]") && (dialog.open || is_typed_in(detail.elt))) detail.shouldSwap = false;
+  // Somebody may have asked for something else, such as another filter, since it was looked for.
+  const { requestConfig, pathInfo, elt } = detail;
+  if (requestConfig.triggeringEvent?.type === "news" && pathInfo.requestPath !== elt.getAttribute("hx-get")) {
+    detail.shouldSwap = false;
+    look(elt.id);
+  }
   // What is shown stays where another look is refused; what is wrong with a filter is a part like any other.
   if (detail.xhr.status > 400 && detail.target !== dialog) detail.shouldSwap = false;
 });
