@@ -23,14 +23,23 @@ if TYPE_CHECKING:
     from noetl.tools.kit.http.transport import HttpClient
 
 
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What tells jobs the time: which instant it is, and seconds that are never set back."""
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
+
+
 class SharedResources:
     """What the tool holds for all of its calls: processes for code, connections, and the rights to
     send jobs. Safe for threads."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, clocks: Clocks) -> None:
         self.runners = Runners(services)
+        self.clocks = clocks
         #: The rights of this process to send jobs.
-        self.send_tokens = SendTokens()
+        self.send_tokens = SendTokens(clock=clocks.monotonic)
         self._services = services
         self._lock = threading.Lock()
         self._client: HttpClient | None = None

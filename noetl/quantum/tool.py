@@ -13,7 +13,7 @@ from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Suspension
 from noetl.quantum.config.task import LATER, LOCAL, REMOTE, SENDING, QuantumConfig, as_mapping
 from noetl.quantum.config.written import WrittenQuantum
-from noetl.quantum.session import SharedResources, TaskSession
+from noetl.quantum.session import Clocks, SharedResources, TaskSession
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls
@@ -150,10 +150,10 @@ class Quantum(Tool):
         credentials=("backend.auth",),
     )
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, clocks: Clocks | None = None) -> None:
         super().__init__(services)
         self._running = RunningCalls()
-        self._held = SharedResources(services)
+        self._held = SharedResources(services, clocks or Clocks())
 
     def run(self, call: Call, config: QuantumConfig) -> Outcome | Suspension:
         if call.abandoned and not (config.action in SENDING and config.backend.provider in REMOTE):

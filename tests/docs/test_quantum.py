@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 from math import pi, sin
 from pathlib import Path
@@ -24,7 +23,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests import pace
+from tests.waiting import until
 
 PAGE = "docs/quantum.md"
 
@@ -40,10 +39,10 @@ def result(rt: Runtime, name: str) -> Any:
     found = next(one for one in playbooks() if f"path: docs/quantum/{name}}}" in one.text)
     row = catalog.register(rt, found.text, found.place)
     execution_id = start(rt, StartRequest(row.path, row.version, {})).execution_id
-    ends = time.monotonic() + pace.MOST * 60
-    while inspect.execution(rt, execution_id).status not in ENDED:
-        assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
-        time.sleep(0.01)
+    until(
+        lambda: inspect.execution(rt, execution_id).status in ENDED,
+        lambda: f"the execution to end: {inspect.state_view(rt, execution_id)}",
+    )
     report = inspect.report(rt, execution_id).as_json()
     assert report["status"] == "completed", report["error"]
     return report["result"]

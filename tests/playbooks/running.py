@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
+from tests.waiting import until
 
 from .corpus import Case
-
-PATIENCE_S = 20.0
 
 
 def head(path: str) -> str:
@@ -23,8 +21,8 @@ def ran(rt: Runtime, text: str, payload: dict[str, Any], case: Case) -> str:
     """The execution, which has ended."""
     row = catalog.register(rt, text, "test.yaml")
     execution_id = start(rt, StartRequest(row.path, row.version, payload, case.overrides)).execution_id
-    ends = time.monotonic() + PATIENCE_S
-    while inspect.execution(rt, execution_id).status not in ENDED:
-        assert time.monotonic() < ends, inspect.state_view(rt, execution_id)
-        time.sleep(0.01)
+    until(
+        lambda: inspect.execution(rt, execution_id).status in ENDED,
+        lambda: f"the execution to end: {inspect.state_view(rt, execution_id)}",
+    )
     return execution_id

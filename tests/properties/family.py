@@ -9,12 +9,14 @@ from types import UnionType
 from noetl.facts import events as e
 from noetl.facts.events import Event
 from noetl.testing import Simulation
+from noetl.usecases import inspect
 from noetl.usecases.ports import ENDED
 
 
 def caller(sim: Simulation, run: str) -> e.Parent | None:
     """Who called `run`, as its own log says."""
-    fact = sim.events(run)[0].fact
+    (first,) = inspect.events(sim.rt, run, limit=1)
+    fact = first.fact
     return fact.parent if isinstance(fact, e.Requested) else None
 
 

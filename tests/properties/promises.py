@@ -45,17 +45,23 @@ def undisturbed(book: Book, tools: dict[str, object]) -> Outcome:
     for other in book.others:
         catalog.register(sim.rt, other.text)
     report = sim.run()
-    effects = frozenset(effect(sim, call) for call in sim.tools.calls)
-    return Outcome(report.row.status, report.ctx, report.steps, report.result, effects)
+    return Outcome(report.row.status, report.ctx, report.steps, report.result, effects(sim, sim.tools.calls))
 
 
-def effect(sim: Simulation, call: Call) -> str:
-    """What a call did, by name: that of executions that were called is made of the place that
-    called them, because their ids are not the same in every world."""
-    parent = family.caller(sim, call.where.execution_id)
-    if parent is None:
-        return call.idempotency_key
-    return f"{family.lineage(sim, parent)}/{call.where.run_id}/{call.where.iteration}/{call.task}"
+def effects(sim: Simulation, calls: Iterable[Call]) -> frozenset[str]:
+    """What calls did, by name: that of executions that were called is made of the place that called
+    them, because their ids are not the same in every world."""
+    places: dict[str, str] = {}
+    found = set()
+    for call in calls:
+        where = call.where
+        if where.execution_id not in places:
+            parent = family.caller(sim, where.execution_id)
+            places[where.execution_id] = "" if parent is None else family.lineage(sim, parent)
+        place = places[where.execution_id]
+        own = f"{place}/{where.run_id}/{where.iteration}/{call.task}"
+        found.add(own if place else call.idempotency_key)
+    return frozenset(found)
 
 
 def broken(world: World, book: Book, expected: Outcome | None = None) -> list[str]:
@@ -203,12 +209,11 @@ def _different(world: World, run: str, expected: Outcome) -> Iterator[str]:
     for what, one, other in zip(("status", "ctx", "steps", "result"), seen, wanted, strict=True):
         if one != other:
             yield f"the {what} is {one}, undisturbed {other}"
-    effects = frozenset(effect(world.sim, call) for call in world.measured.effects)
-    if len(world.started) == 1 and effects != expected.effects:
-        yield (
-            f"effects without need {len(effects - expected.effects)}, missing "
-            f"{len(expected.effects - effects)}"
-        )
+    if len(world.started) > 1:
+        return
+    had = effects(world.sim, world.measured.effects)
+    if had != expected.effects:
+        yield f"effects without need {len(had - expected.effects)}, missing {len(expected.effects - had)}"
 
 
 def _too_many(world: World, book: Book) -> Iterator[str]:

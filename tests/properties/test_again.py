@@ -13,7 +13,7 @@ from typing import Any
 from books import Book, books, tool
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
-from promises import Outcome, broken, undisturbed
+from promises import Outcome, broken
 from test_interleavings import schedules
 from world import PATIENT, Schedule, World
 
@@ -25,6 +25,7 @@ from noetl.usecases import catalog, control, fork, inspect, retry
 from noetl.usecases.fork import ForkRequest
 from noetl.usecases.ports import ENDED
 from noetl.usecases.retry import RetryRequest
+from tests.budget import examples
 
 Place = tuple[str, int | None, str, str]
 
@@ -43,9 +44,6 @@ def _goes_on(step: dict[str, Json]) -> bool:
 def _tool(call: Call) -> Json:
     """A number that depends on the call's code as well."""
     return (tool(call) + zlib.crc32(str(call.config["code"]).encode())) % 9973
-
-
-_TOOLS = {"python": _tool}
 
 
 class Flaky:
@@ -111,8 +109,11 @@ def _seen(sim: Simulation, execution_id: str) -> Outcome:
     return Outcome(report.row.status, report.ctx, steps, report.result)
 
 
-def _without_effects(outcome: Outcome) -> Outcome:
-    return replace(outcome, effects=frozenset())
+def _undisturbed(book: Book) -> tuple[Outcome, Counter[Place]]:
+    """What is seen where nothing goes wrong, and how often each call is made then."""
+    python = Flaky(0)
+    sim = _simulate(book, python)
+    return _seen(sim, sim.run().row.execution_id), python.done
 
 
 def _edit(book: Book, number: int) -> Book:
@@ -136,6 +137,7 @@ def _runs_with_others(book: Book, place: Place) -> bool:
     return place[0] in book.all_sequential or place[2].startswith("after")
 
 
+@settings(max_examples=examples(20))
 @given(book=_books())
 def test_unchanged_nothing_runs(book: Book) -> None:
     sim = _simulate(book, _tool)
@@ -145,7 +147,7 @@ def test_unchanged_nothing_runs(book: Book) -> None:
     assert [_place(call) for call in sim.tools.calls[calls:]] == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 6))
+@settings(max_examples=examples(8))
 @given(book=_books(calls=True))
 def test_unchanged_no_playbook_is_called(book: Book) -> None:
     sim = _simulate(book, _tool)
@@ -155,23 +157,23 @@ def test_unchanged_no_playbook_is_called(book: Book) -> None:
     assert [_place(call) for call in sim.tools.calls[calls:]] == []
 
 
+@settings(max_examples=examples(30))
 @given(book=_books() | _books(calls=True), salt=st.integers(0, 999))
 def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> None:
-    expected = undisturbed(book, dict(_TOOLS))
+    expected, needed = _undisturbed(book)
     python = Flaky(salt, book)
     sim = _simulate(book, python)
     first = sim.run().row.execution_id
     once, python.done, python.mended = python.done, Counter(), True
     note(f"first: {sim.report(first).row.status}")
     second = _again(sim, first)
-    assert _seen(sim, second) == _without_effects(expected)
-    needed = _counts(book)
+    assert _seen(sim, second) == expected
     for place, count in python.done.items():
         if not _runs_with_others(book, place):
             assert once[place] + count <= needed[place], place
 
 
-@settings(max_examples=max(10, settings().max_examples // 2))
+@settings(max_examples=examples(20))
 @given(
     book=_books() | _books(calls=True),
     salt=st.integers(0, 999),
@@ -180,7 +182,7 @@ def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> Non
 def test_nothing_is_done_twice_however_often_it_was_begun_anew_and_cut_short(
     book: Book, salt: int, cuts: list[int]
 ) -> None:
-    expected = undisturbed(book, dict(_TOOLS))
+    expected, needed = _undisturbed(book)
     python = Flaky(salt, book)
     sim = _simulate(book, python)
     last = sim.run().row.execution_id
@@ -190,9 +192,9 @@ def test_nothing_is_done_twice_however_often_it_was_begun_anew_and_cut_short(
         _cut_short(sim, last, cut)
     python.mended = True
     last = _again(sim, last)
-    assert _seen(sim, last) == _without_effects(expected)
+    assert _seen(sim, last) == expected
     # What a failed one told its last step is no call of one that goes well.
-    for place, count in _counts(book).items():
+    for place, count in needed.items():
         if not _runs_with_others(book, place):
             assert python.done[place] <= count, place
 
@@ -210,13 +212,7 @@ def _cut_short(sim: Simulation, execution_id: str, delivered: int) -> None:
     _finish(sim, execution_id)
 
 
-def _counts(book: Book) -> Counter[Place]:
-    """How often each call is made where nothing goes wrong."""
-    fresh = Flaky(0)
-    _simulate(book, fresh).run()
-    return fresh.done
-
-
+@settings(max_examples=examples(25))
 @given(book=_books(), salt=st.integers(0, 999), number=st.integers(0, 99), flaky=st.booleans())
 def test_a_new_version_comes_to_what_a_fresh_run_of_it_comes_to(
     book: Book, salt: int, number: int, flaky: bool
@@ -228,15 +224,13 @@ def test_a_new_version_comes_to_what_a_fresh_run_of_it_comes_to(
     first = sim.run().row.execution_id
     python.mended = True
     version = catalog.register(sim.rt, changed.text, "test.yaml").version
-    assert _seen(sim, _again(sim, first, version=version)) == _without_effects(
-        undisturbed(changed, dict(_TOOLS))
-    )
+    assert _seen(sim, _again(sim, first, version=version)) == _undisturbed(changed)[0]
 
 
-@settings(max_examples=max(10, settings().max_examples // 3))
+@settings(max_examples=examples(12))
 @given(book=_books() | _books(calls=True), salt=st.integers(0, 999), schedule=schedules())
 def test_whatever_happens_to_messages_and_processes(book: Book, salt: int, schedule: Schedule) -> None:
-    expected = undisturbed(book, dict(_TOOLS))
+    expected, _ = _undisturbed(book)
     python = Flaky(salt, book)
     limits = replace(PATIENT, turn_copies=5)
     world = World(book.text, {"python": python}, limits=limits, others=[other.text for other in book.others])
@@ -249,11 +243,12 @@ def test_whatever_happens_to_messages_and_processes(book: Book, salt: int, sched
         world.play(schedule)
         world.settle()
         assert broken(world, book) == []
-        assert _seen(world.sim, row.execution_id) == _without_effects(expected)
+        assert _seen(world.sim, row.execution_id) == expected
     finally:
         world.abandon()
 
 
+@settings(max_examples=examples(20))
 @given(book=_books(), part=st.floats(0, 1, exclude_max=True))
 def test_a_fork_of_any_moment_comes_to_the_same_end(book: Book, part: float) -> None:
     sim = _simulate(book, _tool)

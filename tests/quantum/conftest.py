@@ -13,11 +13,19 @@ from noetl.tools.kit.base import Services
 from noetl.tools.kit.http.transport import HttpClient
 
 from .ionq import KEY, IonQServer, serving
+from .vendor import Clock
 
 
 @pytest.fixture
-def ionq() -> Iterator[IonQServer]:
+def clock() -> Clock:
+    """The time of the vendor and of the tool."""
+    return Clock()
+
+
+@pytest.fixture
+def ionq(clock: Clock) -> Iterator[IonQServer]:
     with serving() as server:
+        server.clock = clock
         yield server
 
 

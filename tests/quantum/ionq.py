@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,13 +80,14 @@ class Job:
 
 
 class IonQServer(Server):
-    """`queue_s` and `run_s` are the times of a job, `lag_s` how late it appears in lists, `page`
-    the most jobs on one. `faults` are what happens to the next requests, by method and a pattern of
-    the path."""
+    """`queue_s` and `run_s` are the times of a job by `clock`, `lag_s` how late it appears in
+    lists, `page` the most jobs on one. `faults` are what happens to the next requests, by method
+    and a pattern of the path."""
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
         self.RequestHandlerClass = _Handler
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.lock = threading.RLock()
         self.jobs: dict[str, Job] = {}
         self.queue_s = self.run_s = self.lag_s = 0.0
@@ -142,17 +142,19 @@ class IonQServer(Server):
         """The tokens of the paid jobs."""
         return sorted(job.body["metadata"]["noetl"] for job in self.paid())
 
-    # --- what it answers
-    # ---------------------------------------------------------------------------
+    # --- what it answers -------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self.clock().timestamp()
 
     def made(self, body: dict[str, Any]) -> Job:
         with self.lock:
-            job = Job(f"job-{next(self._numbers):04}", body, time.time(), failure=self.failure)
+            job = Job(f"job-{next(self._numbers):04}", body, self.now(), failure=self.failure)
             self.jobs[job.id] = job
             return job
 
     def status(self, job: Job) -> str:
-        now = time.time()
+        now = self.now()
         if job.cancelled_at is not None:
             return "canceled"
         if now < job.at + self.queue_s:
@@ -183,11 +185,11 @@ class IonQServer(Server):
     def listed(self, asked: dict[str, list[str]]) -> dict[str, Any]:
         ids, size = asked.get("ids"), min(int(asked.get("limit", ["25"])[0]), self.page)
         with self.lock:
-            known = sorted(self.jobs.values(), key=lambda job: job.at, reverse=True)
+            known = sorted(self.jobs.values(), key=lambda job: (job.at, job.id), reverse=True)
         if ids:
             known = [job for job in known if job.id in ids]
         else:
-            known = [job for job in known if time.time() >= job.at + self.lag_s]
+            known = [job for job in known if self.now() >= job.at + self.lag_s]
         if target := asked.get("target"):
             known = [job for job in known if job.body["backend"] in target[0].split(",")]
         start = int(asked.get("next", ["0"])[0])
@@ -221,7 +223,7 @@ class _Handler(Handler):
     def _wrong(self, fault: Fault) -> None:
         match fault:
             case "hang":
-                self.server.stopping.wait(60)
+                self.server.stopping.wait()
             case "refuse":
                 self.close_connection = True
             case "garbage":
@@ -229,7 +231,7 @@ class _Handler(Handler):
             case "truncated":
                 self.answer(b'{"jobs": [{"id": "job-00', content_type="application/json")
             case "429":
-                self.json({"message": "slow down"}, 429, retry_after="7")
+                self.json({"message": "slow down"}, 429, retry_after="3600")
             case "busy":
                 self.json({"message": "slow down"}, 429)
             case "301" | "302" | "307":
@@ -275,7 +277,7 @@ class _Handler(Handler):
                 return 200, {"dry_run": False, "cost": {"value": 1.5, "unit": "usd"}}
             case "PUT", ["status", "cancel"]:
                 # As the real one: also where it is completed, which loses the results.
-                job.cancelled_at = time.time()
+                job.cancelled_at = self.server.now()
                 return 200, {"id": job.id, "status": "canceled"}
             case "GET", ["results", "probabilities"]:
                 if self.server.status(job) != "completed":

@@ -42,7 +42,7 @@ class Play:
         self.began = self.clock()
 
     def _send_tokens(self) -> SendTokens:
-        return SendTokens(clock=lambda: self.clock().timestamp())
+        return SendTokens(clock=self.clock.seconds)
 
     def restart(self) -> None:
         """The process is another one, which knows no ticket."""
@@ -56,7 +56,14 @@ class Play:
             assert left > 0.0, "the interpreter does not call a task whose time is over"
         checkpoint = self.recorded[-1] if self.recorded else None
         made = call(checkpoint, attempt=self.attempt, deadline_s=left, abandoned=self.abandoned)
-        context = JobContext(self.backend, made, Polling(), self.send_tokens, now=self.clock)
+        context = JobContext(
+            self.backend,
+            made,
+            Polling(),
+            self.send_tokens,
+            now=self.clock,
+            monotonic=self.clock.seconds,
+        )
         return self.task(context)
 
     def record(self, later: Later) -> None:

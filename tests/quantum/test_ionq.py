@@ -21,6 +21,7 @@ from noetl.tools.kit.http.transport import HttpClient
 
 from .ionq import CALIBRATION, KEY, IonQServer
 from .orders import bell, call, sweep
+from .vendor import Clock
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -116,13 +117,14 @@ def test_jobs_are_found_by_their_tokens_on_whatever_page_the_oldest_first(
     }
 
 
-def test_a_search_ends_where_jobs_are_older_than_the_task(ionq: IonQServer, backend: IonQ) -> None:
+def test_a_search_ends_where_jobs_are_older_than_the_task(
+    ionq: IonQServer, backend: IonQ, clock: Clock
+) -> None:
     ionq.page = 2
     for number in range(9):
         backend.submit(bell(), f"noetl-{number}")
-    for job in ionq.jobs.values():
-        job.at -= 3600
-    assert backend.find(["noetl-0"], datetime.now(UTC) - timedelta(minutes=10)) == {}
+    clock.move(3600)
+    assert backend.find(["noetl-0"], clock() - timedelta(minutes=10)) == {}
     assert ionq.count("GET", "jobs") == 1
 
 
@@ -133,16 +135,16 @@ def test_many_jobs_are_looked_at_in_one_request(ionq: IonQServer, backend: IonQ)
 
 
 def test_a_machine_tells_its_times_cost_and_calibration(
-    ionq: IonQServer, services: Services, client: HttpClient
+    ionq: IonQServer, services: Services, client: HttpClient, clock: Clock
 ) -> None:
-    ionq.run_s = 0.001
+    ionq.queue_s, ionq.run_s = 20, 7
     machine = of(ionq, services, client, target="qpu.forte-1")
     job = machine.submit(bell(), "noetl-1")
-    ionq.jobs[job.id].at -= 10
+    clock.move(30)
     state = machine.poll(job.id)
     assert (state.status, state.cost, state.currency) == ("done", 1.5, "usd")
     assert state.calibration == {"id": CALIBRATION["id"], "at": CALIBRATION["date"]}
-    assert (state.queue_s, state.run_s) == (0.0, 0.001)
+    assert (state.queue_s, state.run_s) == (20, 7)
 
 
 def test_an_estimate_is_at_most_the_sum_and_asks_once_for_jobs_of_a_size(
@@ -230,7 +232,7 @@ def test_a_retry_after_holds_back_every_worker_of_the_machine(
         first.submit(bell(), "noetl-1")
     with pytest.raises(Throttled) as held:
         second.submit(bell(), "noetl-1")
-    assert 6 < held.value.seconds <= 7
+    assert 2400 < held.value.seconds <= 3600
 
 
 def test_one_request_of_the_bucket_is_enough_for_all_that_belongs_together(
@@ -255,7 +257,7 @@ def test_one_request_of_the_bucket_is_enough_for_all_that_belongs_together(
             replace(services, scratch=services.scratch / str(number)),
             client,
             target="qpu.forte-1",
-            options={"requests_per_minute": 6},
+            options={"requests_per_minute": 0.001},
         )
         assert asked(few)
         with pytest.raises(Throttled):

@@ -4,10 +4,10 @@ paid for twice."""
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import pytest
 import urllib3
@@ -17,12 +17,14 @@ from noetl.pipeline.model import Call, Later, Where
 from noetl.quantum.backends.api import failed_before_sending
 from noetl.quantum.backends.ionq import IonQ
 from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.session import Clocks
 from noetl.quantum.tool import Quantum
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.call_secrets import open_secrets
 
 from .ionq import KEY, IonQServer
 from .orders import bell
+from .vendor import Clock
 
 TURNED = """
 OPENQASM 3.0;
@@ -36,8 +38,8 @@ c = measure q;
 
 
 @pytest.fixture
-def tool(services: Services) -> Iterator[Quantum]:
-    tool = Quantum(services)
+def tool(services: Services, clock: Clock) -> Iterator[Quantum]:
+    tool = Quantum(services, Clocks(clock, clock.seconds))
     yield tool
     tool.close()
 
@@ -45,22 +47,21 @@ def tool(services: Services) -> Iterator[Quantum]:
 @pytest.fixture
 def asked(ionq: IonQServer) -> dict[str, Any]:
     """A sweep of two points."""
-    options = {"settle_s": 0.3, "requests_per_minute": 100_000}
+    options = {"requests_per_minute": 100_000}
     return {
         "qasm": TURNED,
         "params": {"list": [{"t": 0}, {"t": "pi"}]},
         "repetitions": 10,
-        "polling": {"every": 0.05, "max": 0.2},
         "backend": {"provider": "ionq", "auth": "main", "host": ionq.url, "options": options},
     }
 
 
 class Task:
-    """A task whose calls are made one after the other, however long the wait is that it asks
-    for."""
+    """A task whose calls are made one after the other: the waits that it asks for pass at once."""
 
-    def __init__(self, tool: Quantum, asked: dict[str, Any]) -> None:
+    def __init__(self, tool: Quantum, clock: Clock, asked: dict[str, Any]) -> None:
         self.config = QuantumConfig.model_validate(asked)
+        self.clock = clock
         self.call = Call("quantum", {}, {}, {}, Where("7", "s#1", "s"), "t", 1, "key")
         self.tool = tool
 
@@ -70,14 +71,22 @@ class Task:
         if not isinstance(came, Later):
             return came.result
         self.call = replace(self.call, checkpoint=came.checkpoint)
-        time.sleep(min(came.seconds, 0.1))
+        self.clock.move(came.seconds)
         return None
 
-    def end(self, calls: int = 100) -> Any:
+    def end(self, calls: int = 1000) -> Any:
         for _ in range(calls):
             if (result := self.step()) is not None:
                 return result
         raise AssertionError(f"not done: {self.call.checkpoint}")
+
+
+Begin: TypeAlias = Callable[[dict[str, Any]], Task]
+
+
+@pytest.fixture
+def begin(tool: Quantum, clock: Clock) -> Begin:
+    return partial(Task, tool, clock)
 
 
 RIGHT = [{"0": 10}, {"1": 10}]
@@ -95,11 +104,11 @@ PLACES = (("POST", "jobs"), ("GET", "jobs"), ("GET", "jobs/job-....?"), ("GET", 
 
 @pytest.mark.parametrize("fault", ONCE)
 def test_whatever_goes_wrong_once_with_each_request_a_sweep_is_paid_once_and_comes_out_right(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any], fault: str
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any], fault: str
 ) -> None:
     for method, path in PLACES:
         ionq.fail(method, path, fault)
-    result = Task(tool, asked).end()
+    result = begin(asked).end()
     assert [point["histogram"] for point in result["points"]] == RIGHT
     assert len(ionq.paid()) == len(set(ionq.tokens())) == 2
     assert not [left for left in ionq.faults if left[0] == "POST"]
@@ -107,20 +116,20 @@ def test_whatever_goes_wrong_once_with_each_request_a_sweep_is_paid_once_and_com
 
 @pytest.mark.parametrize("fault", ["301", "307"])
 def test_a_redirect_of_a_submission_ends_the_task_at_once_and_names_where_it_points(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any], fault: str
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any], fault: str
 ) -> None:
     ionq.fail("POST", "jobs", fault)
     with pytest.raises(ToolError) as refused:
-        Task(tool, asked).end()
+        begin(asked).end()
     assert "it points to https://elsewhere.example/v0.4/jobs; give that host" in refused.value.message
     assert (refused.value.retryable, ionq.jobs) == (False, {})
 
 
 def test_a_redirect_that_may_say_that_a_job_is_made_is_looked_into(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any]
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any]
 ) -> None:
     ionq.fail("POST", "jobs", "302")
-    Task(tool, asked).end()
+    begin(asked).end()
     assert (len(ionq.paid()), ionq.count("POST", "jobs")) == (2, 3)
 
 
@@ -148,19 +157,17 @@ def test_a_redirect_that_may_say_that_a_job_is_made_is_looked_into(
 )
 def test_answers_that_cannot_be_right_are_asked_for_again_and_their_error_says_what_is_wrong(
     backend: IonQ,
-    tool: Quantum,
+    begin: Begin,
     ionq: IonQServer,
     asked: dict[str, Any],
     path: str,
     how: Callable[[Any], Any],
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("noetl.quantum.jobs.machine._PATIENCE_S", 0.5)
     ionq.spoil("GET", path, how)
     one = {**asked, "params": {"t": 0}} if path == "jobs/job-...." else asked
     with pytest.raises(ToolError) as refused:
-        Task(tool, one).end()
+        begin(one).end()
     assert (refused.value.kind, refused.value.retryable) == ("server_error", True)
     assert said in refused.value.message
     assert len(ionq.paid()) == len(set(ionq.tokens()))
@@ -179,32 +186,32 @@ def test_answers_that_cannot_be_right_are_asked_for_again_and_their_error_says_w
     ],
 )
 def test_what_a_vendor_reports_of_a_job_in_a_wrong_form_is_left_out_and_costs_no_result(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any], key: str, value: Any
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any], key: str, value: Any
 ) -> None:
     ionq.spoil("GET", "jobs", lambda said: {**said, "jobs": [{**job, key: value} for job in said["jobs"]]})
-    result = Task(tool, asked).end()
+    result = begin(asked).end()
     assert [point["histogram"] for point in result["points"]] == RIGHT
     assert (result["job"]["queue_s"] or 0.0) >= 0.0
 
 
 def test_a_machine_that_tells_neither_cost_nor_calibration_loses_no_result(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any]
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any]
 ) -> None:
     ionq.fail("GET", "jobs/.*/cost", "404", "404")
     ionq.spoil("GET", "backends/.*", lambda _: {"characterizations": 5})
-    result = Task(tool, {**asked, "backend": {**asked["backend"], "target": "qpu.forte-1"}}).end()
+    result = begin({**asked, "backend": {**asked["backend"], "target": "qpu.forte-1"}}).end()
     assert [point["histogram"] for point in result["points"]] == RIGHT
     assert (result["job"]["cost"], result["provenance"]["calibration"]) == (None, None)
 
 
 def test_a_job_that_is_cancelled_on_the_vendors_page_ends_the_task_and_its_others(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any]
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any], clock: Clock
 ) -> None:
     ionq.queue_s = 60
-    task = Task(tool, asked)
+    task = begin(asked)
     while len(ionq.jobs) < 2:
         task.step()
-    ionq.jobs["job-0001"].cancelled_at = time.time()
+    ionq.jobs["job-0001"].cancelled_at = clock.seconds()
     with pytest.raises(ToolError) as refused:
         task.end()
     assert refused.value.type == "JobCancelled"
@@ -213,10 +220,10 @@ def test_a_job_that_is_cancelled_on_the_vendors_page_ends_the_task_and_its_other
 
 
 def test_a_token_that_is_revoked_in_between_names_the_jobs_and_never_the_token(
-    tool: Quantum, ionq: IonQServer, asked: dict[str, Any]
+    begin: Begin, ionq: IonQServer, asked: dict[str, Any]
 ) -> None:
     ionq.queue_s = 60
-    task = Task(tool, asked)
+    task = begin(asked)
     while len(ionq.jobs) < 2:
         task.step()
     ionq.fail("GET", "jobs", "401")
@@ -263,9 +270,9 @@ def test_a_connection_that_broke_with_an_error_of_tls_may_have_taken_a_job(reaso
     ],
 )
 def test_a_job_that_somebody_wrote_by_hand_learns_what_it_should_be(
-    tool: Quantum, asked: dict[str, Any], job: Any
+    begin: Begin, asked: dict[str, Any], job: Any
 ) -> None:
     for action in ("poll", "fetch", "cancel"):
         with pytest.raises(ToolError) as refused:
-            Task(tool, {"action": action, "job": job, "backend": asked["backend"]}).end()
+            begin({"action": action, "job": job, "backend": asked["backend"]}).end()
         assert (refused.value.kind, refused.value.type) == ("client_error", "NotAJob")

@@ -14,6 +14,7 @@ from noetl.errors import ToolError
 from noetl.pipeline.model import Later
 from noetl.quantum.jobs import machine as jobs
 from noetl.quantum.jobs.job_pass import JobResults
+from tests.budget import examples
 
 from .orders import sweep
 from .play import Play
@@ -51,7 +52,7 @@ def finished(play: Play, endings: Iterator[str]) -> tuple[JobResults, int]:
     raise AssertionError(f"does not come to an end: {play.recorded[-1]}")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(orders=st.integers(1, 13), fated=fates, ended=ends, late_s=st.floats(0.1, 19.0))
 def test_every_order_has_one_paid_job_and_one_result(
     orders: int, fated: list[str], ended: list[str], late_s: float
@@ -72,6 +73,7 @@ def test_every_order_has_one_paid_job_and_one_result(
     assert all(before <= after for before, after in pairwise(known))
 
 
+@settings(max_examples=examples(60))
 @given(fated=fates, ended=ends)
 def test_where_jobs_cannot_be_found_nothing_is_paid_twice(fated: list[str], ended: list[str]) -> None:
     left = iter(fated)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -14,11 +14,15 @@ from noetl.errors import ToolError
 from noetl.facts.outcome import Outcome
 from noetl.pipeline.model import Call, Later, Where
 from noetl.quantum.config.task import QuantumConfig
+from noetl.quantum.session import Clocks
 from noetl.quantum.tool import Quantum
 from noetl.results import open_results
 from noetl.tools.kit.base import Services
 
-from .ionq import IonQServer
+from .ionq import KEY, IonQServer
+from .vendor import Clock
+
+Run: TypeAlias = Callable[..., Any]
 
 
 @pytest.fixture
@@ -32,23 +36,30 @@ def turned() -> str:
 
 
 @pytest.fixture
-def tool(services: Services, tmp_path: Any) -> Iterator[Quantum]:
-    tool = Quantum(replace(services, results=open_results(str(tmp_path / "results"))))
+def tool(services: Services, tmp_path: Any, clock: Clock) -> Iterator[Quantum]:
+    kept = replace(services, results=open_results(str(tmp_path / "results")))
+    tool = Quantum(kept, Clocks(clock, clock.seconds))
     yield tool
     tool.close()
 
 
 @pytest.fixture
 def backend(ionq: IonQServer) -> dict[str, Any]:
-    options = {"settle_s": 0.2, "requests_per_minute": 100_000}
+    options = {"requests_per_minute": 100_000}
     return {"provider": "ionq", "auth": "main", "host": ionq.url, "options": options}
 
 
-def run(tool: Quantum, key: str = "k", **config: Any) -> Any:
-    given = QuantumConfig.model_validate({"polling": {"every": 0.05, "max": 0.2}, **config})
+@pytest.fixture
+def run(tool: Quantum, clock: Clock) -> Run:
+    """Makes the calls of a task until it is done; the time between them passes at once."""
+    return partial(_run, tool, clock)
+
+
+def _run(tool: Quantum, clock: Clock, key: str = "k", **config: Any) -> Any:
+    given = QuantumConfig.model_validate(config)
     call = Call("quantum", {}, {}, {}, Where("7", "s#1", "s", event="7.3"), "t", 1, key)
     while isinstance(came := tool.run(call, given), Later):
-        time.sleep(min(came.seconds, 0.3))
+        clock.move(came.seconds)
         call = replace(call, checkpoint=json.loads(json.dumps(came.checkpoint)))
     assert isinstance(came, Outcome)
     json.dumps(came.result)
@@ -56,11 +67,11 @@ def run(tool: Quantum, key: str = "k", **config: Any) -> Any:
 
 
 def test_a_sweep_is_a_job_for_each_point_and_comes_back_as_on_a_simulator(
-    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+    run: Run, ionq: IonQServer, backend: dict[str, Any], turned: str
 ) -> None:
     asked = {"cirq_json": turned, "params": {"product": {"t": [0, "pi"]}}, "repetitions": 100}
 
-    result = run(tool, **asked, backend=backend, observables=["Z0 Z1", "X0"])
+    result = run(**asked, backend=backend, observables=["Z0 Z1", "X0"])
 
     assert [point["histogram"] for point in result["points"]] == [{"00": 100}, {"11": 100}]
     assert [point["means"]["Z0 Z1"] for point in result["points"]] == [1.0, 1.0]
@@ -75,7 +86,7 @@ def test_a_sweep_is_a_job_for_each_point_and_comes_back_as_on_a_simulator(
 
 
 def test_a_cost_that_is_too_high_sends_nothing_and_one_between_sends_what_it_pays_for(
-    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+    run: Run, ionq: IonQServer, backend: dict[str, Any], turned: str
 ) -> None:
     asked = {
         "cirq_json": turned,
@@ -83,27 +94,27 @@ def test_a_cost_that_is_too_high_sends_nothing_and_one_between_sends_what_it_pay
         "repetitions": 100,
         "backend": backend,
     }
-    told = run(tool, action="estimate", **asked)
+    told = run(action="estimate", **asked)
     assert (told["points"], told["orders"]) == (3, 3)
 
     with pytest.raises(ToolError) as caught:
-        run(tool, **asked, limits={"max_cost": told["cost"] / 10})
+        run(**asked, limits={"max_cost": told["cost"] / 10})
     assert (caught.value.type, len(ionq.jobs)) == ("OverCost", 0)
 
-    result = run(tool, **asked, limits={"max_cost": told["cost"] * 0.7})
+    result = run(**asked, limits={"max_cost": told["cost"] * 0.7})
     assert (result["complete"], result["next"], len(ionq.jobs)) == (False, 2, 2)
-    rest = run(tool, "other", **asked, resume=result)
+    rest = run("other", **asked, resume=result)
     assert (rest["complete"], len(rest["points"]), len(ionq.jobs)) == (True, 3, 3)
 
 
 def test_the_parts_of_a_run_are_tasks_of_their_own(
-    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+    run: Run, ionq: IonQServer, backend: dict[str, Any], turned: str
 ) -> None:
     asked = {"cirq_json": turned, "params": {"t": "pi"}, "repetitions": 100, "backend": backend}
 
-    job = run(tool, "one", action="submit", **asked)
-    polled = run(tool, "two", action="poll", job=job)
-    result = run(tool, "three", action="fetch", job=job)
+    job = run("one", action="submit", **asked)
+    polled = run("two", action="poll", job=job)
+    result = run("three", action="fetch", job=job)
 
     assert (polled["status"], polled["ready"]) == ("done", True)
     assert result["histogram"] == {"11": 100}
@@ -112,21 +123,19 @@ def test_the_parts_of_a_run_are_tasks_of_their_own(
 
 
 def test_what_a_machine_measured_is_verified_without_a_second_job(
-    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+    run: Run, ionq: IonQServer, backend: dict[str, Any], turned: str
 ) -> None:
-    result = run(tool, cirq_json=turned, params={"t": "pi"}, repetitions=100, backend=backend)
+    result = run(cirq_json=turned, params={"t": "pi"}, repetitions=100, backend=backend)
 
-    told = run(tool, "other", action="verify", of=result)
+    told = run("other", action="verify", of=result)
 
     assert (told["verified"], told["repeated"], len(ionq.jobs)) == (True, False, 1)
 
 
 def test_no_secret_is_in_what_a_task_leaves(
-    tool: Quantum, ionq: IonQServer, backend: dict[str, Any], turned: str
+    run: Run, ionq: IonQServer, backend: dict[str, Any], turned: str
 ) -> None:
-    from .ionq import KEY
-
     inline = {**backend, "auth": {"type": "bearer", "token": KEY}}
-    result = run(tool, cirq_json=turned, params={"t": "pi"}, backend=inline)
+    result = run(cirq_json=turned, params={"t": "pi"}, backend=inline)
 
     assert KEY not in json.dumps(result)

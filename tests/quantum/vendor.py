@@ -27,6 +27,9 @@ class Clock:
     def __call__(self) -> datetime:
         return self.now
 
+    def seconds(self) -> float:
+        return self.now.timestamp()
+
     def move(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 

@@ -64,8 +64,15 @@ def context(session: TaskSession, backend: RemoteBackend) -> JobContext:
     it."""
     recorded = session.call.checkpoint
     call = replace(session.call, checkpoint=recorded["jobs"] if isinstance(recorded, Mapping) else None)
+    held = session.held
     return JobContext(
-        backend, call, session.config.polling, session.held.send_tokens, session.check_cancellation
+        backend,
+        call,
+        session.config.polling,
+        held.send_tokens,
+        session.check_cancellation,
+        held.clocks.now,
+        held.clocks.monotonic,
     )
 
 

@@ -38,6 +38,7 @@ class JobContext:
     send_tokens: SendTokens
     go_on: Callable[[], None] = lambda: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
 
     @property
     def provider(self) -> str:
@@ -60,7 +61,8 @@ class JobResults:
 @dataclass(slots=True)
 class JobPass:
     """`orders` are by name. `owns`: the jobs are those of this task; others' jobs are not
-    cancelled with it. From `ends` on (as `time.monotonic`) the call begins no further request.
+    cancelled with it. From `ends` on (as `context.monotonic`) the call begins no further
+    request.
     `submitting`: an order is just being sent."""
 
     context: JobContext
@@ -97,7 +99,7 @@ class JobPass:
         """Whether there is time for one more request. Raises ToolError where the call must end at
         once."""
         self.context.go_on()
-        return time.monotonic() <= self.ends
+        return self.context.monotonic() <= self.ends
 
     @property
     def now(self) -> str:

@@ -7,7 +7,6 @@ and what may have been sent without our hearing of it is looked for before it is
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -49,7 +48,7 @@ class JobMachine(JobPass):
     ) -> None:
         now = context.now().isoformat()
         ledger = JobLedger(hash_of(orders), 0, now, now, jobs=dict(jobs or {}))
-        ends = time.monotonic() + _SLICE_S
+        ends = context.monotonic() + _SLICE_S
         super().__init__(context, {one.name: one for one in orders}, goal, jobs is None, ledger, ends)
         lost = self.missing
         if jobs is not None and (lost or not jobs):
