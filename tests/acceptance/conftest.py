@@ -85,14 +85,6 @@ def stack(healthy_stack: Stack) -> Iterator[Stack]:
     healthy_stack.check_nothing_was_sent_twice()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`eventually` is patient where the machine is slow; whatever ends a test that hangs has to be,
-    too."""
-    for item in items:
-        if item.get_closest_marker("acceptance") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(600))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Attaches the ends of the processes' logs to failures."""

@@ -7,8 +7,10 @@ broker.
         stack.kill("code")          # SIGKILL, children included
         stack.start("code")
 
-The parts live in sessions of their own and die with the test process. What they say goes into files
-below `home/logs`; a traceback in one of them is a failure unless the test expects it.
+The parts live in sessions of their own and die with the test process. They are forked from a
+process that has imported NoETL (`tests/zygote.py`), unless they are to be `real`; what users type
+is in `test_commands.py` and `test_up.py`. What the parts say goes into files below `home/logs`; a
+traceback in one of them is a failure unless the test expects it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,23 +41,24 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests import pace
+from tests import zygote
 from tests.ports import free_port
 from tests.services import redis_binary, spawn
+from tests.waiting import GUARD_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Seconds that a part may take to be ready.
-PATIENCE_S = 40.0
+eventually = until
 
 #: What every stack runs unless told otherwise.
 CORE = ("scheduler", "code", "io")
 
 
 def worker(queues: str, pool: str, concurrency: int, name: str) -> list[str]:
-    """What Procfile says, as arguments."""
+    """What Procfile says, as arguments. Workers do not ask one another what they know, for which
+    each would wait a second."""
     options = ["-Q", queues, "-P", pool, "-c", str(concurrency), "-n", f"{name}@%h"]
-    return ["celery", "-A", "noetl", "worker", *options, "-l", "INFO"]
+    return ["celery", "-A", "noetl", "worker", *options, "--without-gossip", "--without-mingle", "-l", "INFO"]
 
 
 WORKERS = {
@@ -75,20 +76,23 @@ def environment(settings: Mapping[str, object]) -> dict[str, str]:
     return {**outside, **{f"NOETL_{name.upper()}": str(value) for name, value in settings.items()}}
 
 
-def eventually(probe: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> Any:
-    """The first true value of `probe`. Fails where there is none within `seconds` of the reference
-    machine: a guard against what never ends, and no promise, so a machine may be as slow as it
-    likes."""
-    began, allowed = time.monotonic(), seconds
-    while True:
-        value = probe()
-        if value:
-            return value
-        if time.monotonic() > began + allowed:
-            allowed = seconds * pace.slowness(most=20.0)
-            if time.monotonic() > began + allowed:
-                raise AssertionError(f"{what}: not within {allowed:.0f} s")
-        time.sleep(0.03)
+def fork(argv: Sequence[str], log: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """`python -m ARGV`, forked from a process that has imported what it needs."""
+    with log.open("ab") as out:
+        return zygote.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=ROOT,
+            env=variables,
+        )
+
+
+def execute(argv: Sequence[str], log: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """`python -m ARGV`, as users start it."""
+    return spawn([sys.executable, "-m", *argv], log, cwd=ROOT, env=variables)
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -110,7 +114,7 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
     for process in found:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(found, timeout=30)
+    psutil.wait_procs(found, timeout=GUARD_S)
 
 
 @dataclass
@@ -151,7 +155,7 @@ class RedisServer:
         command = [redis_binary(), "--port", str(self._port), "--bind", "127.0.0.1"]
         command += ["--dir", str(self._home), "--save", "", "--appendonly", "no"]
         self._process = spawn(command, self._home / "log")
-        eventually(self._answers, "Redis")
+        until(self._answers, "Redis")
 
     def _answers(self) -> bool:
         with redis.Redis.from_url(self.url) as client, contextlib.suppress(redis.exceptions.ConnectionError):
@@ -218,13 +222,13 @@ class Stack:
         for name in names:
             self.await_ready(name)
 
-    def launch(self, name: str, argv: Sequence[str], **more: str) -> Part:
-        """Starts a process without waiting for it. `more` are environment variables."""
+    def launch(self, name: str, argv: Sequence[str], *, real: bool = False, **more: str) -> Part:
+        """Starts a process without waiting for it: `python -m ARGV`, executed where it is `real`,
+        forked otherwise. `more` are environment variables."""
         part = self.running.get(name) or Part(name, argv, self.home / "logs" / f"{name}.log")
         part.born_at = part.log.stat().st_size if part.log.exists() else 0
-        part.process = spawn(
-            [sys.executable, "-m", *argv], part.log, cwd=ROOT, env={**self.environment, **more}
-        )
+        start = execute if real else fork
+        part.process = start(argv, part.log, {**self.environment, **more})
         self.running[name] = part
         return part
 
@@ -248,7 +252,7 @@ class Stack:
                 return is_healthy(self.api)
             return name == "sweeper" or says in part.said(part.born_at)
 
-        eventually(ready, f"{name} to be ready")
+        until(ready, f"{name} to be ready")
 
     def kill(self, name: str) -> None:
         """SIGKILL to the part and everything below it."""
@@ -281,17 +285,12 @@ class Stack:
         self.start(name)
 
     def stop(self) -> None:
-        """Ends everything that was started; what does not end by itself is killed."""
+        """Kills everything that was started: nothing is asked of it any more, and what it would do
+        at a SIGTERM has tests of its own."""
         alive = [
             part.process for part in self.running.values() if part.process and part.process.poll() is None
         ]
-        families = [process for one in alive for process in family(one.pid)]
-        for process in alive:
-            process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + 6
-        while any(process.poll() is None for process in alive) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        kill_all(families)
+        kill_all(process for one in alive for process in family(one.pid))
         for process in alive:
             process.wait()
         self.disconnect()
@@ -355,26 +354,23 @@ class Stack:
     def row(self, execution: str) -> ExecutionRow:
         return inspect.execution(self.rt, execution)
 
-    def wait(self, executions: Iterable[str], seconds: float = 60.0) -> dict[str, ExecutionRow]:
+    def wait(self, executions: Iterable[str]) -> dict[str, ExecutionRow]:
         """The rows of the executions once all have ended."""
+        rows: dict[str, ExecutionRow] = {}
         wanted = list(executions)
 
-        def ended() -> dict[str, ExecutionRow] | None:
-            rows = {one: self.row(one) for one in wanted}
-            return rows if all(row.status in ENDED for row in rows.values()) else None
+        def has_ended(execution: str) -> bool:
+            rows[execution] = self.row(execution)
+            return rows[execution].status in ENDED
 
-        try:
-            found: dict[str, ExecutionRow] = eventually(ended, "the end of the executions", seconds)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.describe(wanted)}") from None
-        return found
+        for one in wanted:
+            until(lambda one=one: has_ended(one), lambda: f"the executions to end:\n{self.describe(wanted)}")
+        return rows
 
-    def run(
-        self, playbook: str, payload: Mapping[str, Any] | None = None, seconds: float = 60.0
-    ) -> inspect.Report:
+    def run(self, playbook: str, payload: Mapping[str, Any] | None = None) -> inspect.Report:
         """Runs one execution to its end and returns its report. Fails where it did not complete."""
         execution = self.begin(playbook, payload)
-        self.wait([execution], seconds)
+        self.wait([execution])
         return self.report(execution)
 
     def report(self, execution: str) -> inspect.Report:
@@ -385,13 +381,13 @@ class Stack:
 
     def post(self, path: str, **body: Any) -> Any:
         """What the API answers to a POST of `body` to `/api/PATH`. Fails where it refuses."""
-        answer = requests.post(f"{self.api}/api/{path}", json=body, timeout=10)
+        answer = requests.post(f"{self.api}/api/{path}", json=body, timeout=GUARD_S)
         assert answer.ok, f"{path}: {answer.text}"
         return answer.json()
 
     def get(self, path: str) -> Any:
         """What the API answers to a GET of `/api/PATH`. Fails where it refuses."""
-        answer = requests.get(f"{self.api}/api/{path}", timeout=10)
+        answer = requests.get(f"{self.api}/api/{path}", timeout=GUARD_S)
         assert answer.ok, f"{path}: {answer.text}"
         return answer.json()
 
@@ -469,7 +465,7 @@ class Stack:
 def is_healthy(url: str) -> bool:
     """Whether the server at that address, without `/api`, answers."""
     with contextlib.suppress(requests.RequestException):
-        return requests.get(f"{url}/api/health", timeout=5).ok
+        return requests.get(f"{url}/api/health", timeout=GUARD_S).ok
     return False
 
 
