@@ -86,7 +86,7 @@ def begin(stack: Stack, items: int, width: int, nap: float, effects: Path | str 
 
 
 def all_done(stack: Stack, execution: str, items: int) -> None:
-    stack.wait([execution], 30)
+    stack.wait([execution])
     report = stack.report(execution)
     assert report.steps["start"]["result"]["results"] == [n * n for n in range(items)]
     stack.check_log_of(execution)
