@@ -66,8 +66,8 @@ def poll(port: int, endings: int, pollers: int) -> None:
     answers = [json.loads(poller.communicate()[0]) for poller in started]
     assert [one["wrong"] for one in answers] == [[]] * pollers
     assert sum(one["ended"] for one in answers) >= endings - 4 * pollers
-    # Most of them were seen to happen: they were asked after before they had ended.
-    assert sum(one["seen"] for one in answers) > endings // 2
+    # Or nothing was tried: they were asked after before they had ended, and again behind it.
+    assert sum(one["seen"] for one in answers) > endings // 10
 
 
 def test_no_answer_about_an_ending_mixes_two_moments(stack: Stack) -> None:
@@ -125,7 +125,8 @@ def test_a_stream_is_told_of_events_and_does_not_look_for_them(stack: Stack) -> 
 
 
 def start_short(stack: Stack) -> None:
-    stack.post("executions", path="acceptance/short")
+    body = {"path": "acceptance/short"}
+    requests.post(f"{stack.api}/api/executions", json=body, timeout=GUARD_S).raise_for_status()
 
 
 def memory_of(stack: Stack) -> int:

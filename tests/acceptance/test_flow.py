@@ -35,11 +35,10 @@ def test_no_more_iterations_than_max_in_flight_are_at_work_and_results_keep_the_
     execution, it is the next one's."""
     gate = Gate(tmp_path / "gate")
     payload = {"items": 8, "width": width, "effects": str(effects), "gate": str(tmp_path / "gate")}
-    workers = 8 if playbook == THREADED_LOOP else 2
     executions: list[str] = []
-    for number in (1, 2):
+    for at_work in (reached, min(2 * reached, 8 if playbook == THREADED_LOOP else 2)):
         executions.append(stack.begin(playbook, payload))
-        until(lambda most=min(workers, number * reached): gate.arrived() == most, "iterations at work")
+        until(lambda wanted=at_work: gate.arrived() == wanted, "iterations at work")
     gate.open()
     stack.wait(executions)
     for execution in executions:
