@@ -1,8 +1,8 @@
 """A stack whose workers are killed while they work: what the tests of that share.
 
 `NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points
-of a run that failed. A point is a place in the work: `go_on` lets so many further events be written,
-and at a `Barrier` a task stands in the midst of a transaction.
+of a run that failed. A point is a place in the work: `go_on` waits for so many further events, and
+at a `Barrier` a task stands in the midst of a transaction.
 """
 
 from __future__ import annotations
