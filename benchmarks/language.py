@@ -21,7 +21,6 @@ from typing import Any
 from benchmarks import machine, report
 from noetl.dsl import compile_playbook
 from noetl.tools.kit.registry import kinds
-from tests.pace import slowness
 
 STEPS = 1_000
 _STEP = """\
@@ -68,7 +67,7 @@ def _measured(reps: int) -> dict[str, Any]:
         file.write_text(text)
         _compile(text, known)
         for _ in range(reps):
-            slow.append(round(slowness(most=100.0), 2))
+            slow.append(round(machine.slowness(), 2))
             compiled.append(_compile(text, known))
             validated.append(_validate(file))
     return {
