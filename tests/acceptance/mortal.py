@@ -1,8 +1,8 @@
 """A stack whose workers are killed while they work: what the tests of that share.
 
 `NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points
-of a run that failed. A point is a place in the work: `go_on` lets so many further events be written,
-and at a `Barrier` a task stands in the midst of a transaction.
+of a run that failed. A point is a place in the work: `go_on` waits for so many further events, and
+at a `Barrier` a task stands in the midst of a transaction.
 """
 
 from __future__ import annotations
@@ -97,16 +97,6 @@ def supervise(stack: Stack) -> None:
         part = stack.running[name]
         if part.process is None or part.process.poll() is not None:
             stack.launch(name, part.argv)
-
-
-def reach(stack: Stack, is_there: Callable[[], bool], place: str) -> None:
-    """Waits until the work has come to a place."""
-
-    def has_come() -> bool:
-        supervise(stack)
-        return is_there()
-
-    until(has_come, place)
 
 
 def go_on(stack: Stack, chance: random.Random, is_over: Callable[[], bool], most: int = 20) -> bool:

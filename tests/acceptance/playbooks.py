@@ -11,8 +11,8 @@ from pathlib import Path
 _PAUSE_S = 0.01
 
 #: Every iteration writes `execution index +` when it begins and `execution index -` once it has
-#: done its work (one write each: lines stay whole). Where `gate` is the folder of a `Gate`, it waits
-#: there.
+#: done its work (one write each: lines stay whole). It waits in between where `gate` is the folder
+#: of a `Gate`.
 WORK = f"""
 import os, pathlib, time
 
