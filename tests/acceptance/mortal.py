@@ -99,16 +99,6 @@ def supervise(stack: Stack) -> None:
             stack.launch(name, part.argv)
 
 
-def reach(stack: Stack, is_there: Callable[[], bool], place: str) -> None:
-    """Waits until the work has come to a place."""
-
-    def has_come() -> bool:
-        supervise(stack)
-        return is_there()
-
-    until(has_come, place)
-
-
 def go_on(stack: Stack, chance: random.Random, is_over: Callable[[], bool], most: int = 20) -> bool:
     """Waits until as many further events are written as chance will have it. False where it is over
     before."""

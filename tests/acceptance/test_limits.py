@@ -18,7 +18,8 @@ from tests.budget import budget
 from tests.gates import Gate
 from tests.waiting import until
 
-from .mortal import KILLS, SEED, ask, kill_something, mortal_stack, reach
+from .mortal import KILLS, SEED, ask, kill_something, mortal_stack
+from .places import reach
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]

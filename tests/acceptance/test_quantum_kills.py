@@ -14,7 +14,8 @@ import pytest
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
 
-from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress, reach
+from .mortal import KILLS, SEED, is_whole, kept_open, kill_process, kill_worker, mortal_stack, progress
+from .places import reach
 from .playbooks import head
 from .stack import Stack
 

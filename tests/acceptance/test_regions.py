@@ -15,7 +15,8 @@ from tests.budget import budget
 from tests.waiting import until
 
 from .hours import let_timers_come
-from .mortal import SEED, kill_something, mortal_stack, reach
+from .mortal import SEED, kill_something, mortal_stack
+from .places import reach
 from .playbooks import head, note, notes
 from .stack import Stack
 from .test_cancelling import begin, cancel, ended, marked

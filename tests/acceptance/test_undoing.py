@@ -14,7 +14,8 @@ from noetl.usecases import catalog
 from tests import services
 from tests.budget import budget
 
-from .mortal import KILLS, SEED, kill_something, mortal_stack, reach
+from .mortal import KILLS, SEED, kill_something, mortal_stack
+from .places import reach
 from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
