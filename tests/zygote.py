@@ -353,6 +353,8 @@ def _settle(order: Mapping[str, Any], streams: Sequence[int]) -> None:
     os.environ.update(order["env"])
     time.tzset()
     os.chdir(order["cwd"])
+    # gunicorn takes the folder that it was imported in for the one that it was started in.
+    sys.modules["gunicorn.config"].Chdir.default = os.getcwd()  # type: ignore[attr-defined]
     sys.path[0] = order["cwd"]
     setproctitle(" ".join([sys.executable, "-m", *order["words"]]))
 
