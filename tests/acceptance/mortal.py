@@ -1,7 +1,8 @@
 """A stack whose workers are killed while they work: what the tests of that share.
 
 `NOETL_TEST_KILLS` says how often (12, in the quick profile 5), `NOETL_TEST_SEED` repeats the points
-of a run that failed.
+of a run that failed. A point is a place in the work: `go_on` waits for so many further events, and
+at a `Barrier` a task stands in the midst of a transaction.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import psycopg2
 from noetl.usecases.ports import ENDED
 from tests import services
 from tests.budget import budget
+from tests.waiting import until
 
-from .stack import Stack, eventually, kill_all, worker
+from .stack import Stack, kill_all, worker
 
 KILLS = budget("NOETL_TEST_KILLS", quick=5, full=12, long=500)
 SEED = int(os.environ.get("NOETL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
@@ -56,15 +58,69 @@ def ask(dsn: str, query: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-def processes(stack: Stack) -> list[psutil.Process]:
-    """Those that run tasks, of both workers."""
-    found: list[psutil.Process] = []
+class Barrier:
+    """A place in transactions of tasks that they wait at while it is closed; one for a database."""
+
+    #: The place, as a statement of SQL.
+    PASS = "select pg_advisory_xact_lock_shared(7)"
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = psycopg2.connect(dsn)
+        self._connection.autocommit = True
+
+    def _ask(self, query: str) -> int:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return int(cursor.fetchone()[0] or 0)
+
+    def close(self) -> None:
+        """Returns once the transactions that have passed it are over."""
+        self._ask("select count(pg_advisory_lock(7))")
+
+    def open(self) -> None:
+        self._ask("select count(pg_advisory_unlock(7))")
+
+    def arrived(self) -> int:
+        """How many wait."""
+        return self._ask(
+            "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+            " and database = (select oid from pg_database where datname = current_database())"
+        )
+
+    def leave(self) -> None:
+        self._connection.close()
+
+
+def supervise(stack: Stack) -> None:
+    """Starts again whatever has ended: a pool whose processes die too often gives up."""
     for name in NAMES:
         part = stack.running[name]
         if part.process is None or part.process.poll() is not None:
-            # A pool whose processes die too often gives up, and whoever supervises the worker
-            # starts it again.
             stack.launch(name, part.argv)
+
+
+def go_on(stack: Stack, chance: random.Random, is_over: Callable[[], bool], most: int = 20) -> bool:
+    """Waits until as many further events are written as chance will have it. False where it is over
+    before."""
+    wanted = _events(stack) + chance.randint(0, most)
+
+    def have_come() -> bool:
+        supervise(stack)
+        return is_over() or _events(stack) >= wanted
+
+    until(have_come, "further events")
+    return not is_over()
+
+
+def _events(stack: Stack) -> int:
+    return int(stack.sql("SELECT count(*) FROM event")[0][0])
+
+
+def processes(stack: Stack) -> list[psutil.Process]:
+    """Those that run tasks, of both workers."""
+    supervise(stack)
+    found: list[psutil.Process] = []
+    for name in NAMES:
         # A worker whose processes are just being replaced has some that are neither there nor gone.
         with contextlib.suppress(psutil.Error):
             found += stack.pool(name)
@@ -95,7 +151,7 @@ def kill_workers(stack: Stack) -> None:
 
 def kill_process(stack: Stack, chance: random.Random) -> None:
     """SIGKILL to a process that runs tasks."""
-    kill_all([chance.choice(eventually(lambda: processes(stack), "a process that runs tasks"))])
+    kill_all([chance.choice(until(lambda: processes(stack), "a process that runs tasks"))])
 
 
 def kill_something(stack: Stack, chance: random.Random, number: int) -> None:

@@ -7,17 +7,28 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-#: Every iteration writes `execution index begin end pid` once it has done its work (one write:
-#: lines stay whole).
-WORK = """
-import os, time
-begin = time.time()
+#: What stands between two looks at a gate.
+_PAUSE_S = 0.01
+
+#: Every iteration writes `execution index +` when it begins and `execution index -` once it has
+#: done its work (one write each: lines stay whole). It waits in between where `gate` is the folder
+#: of a `Gate`.
+WORK = f"""
+import os, pathlib, time
+
+def tell(sign):
+    if effects:
+        handle = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, f"{{execution}} {{n}} {{sign}}\\n".encode())
+        os.close(handle)
+
+tell("+")
+if gate:
+    (pathlib.Path(gate) / f"came-{{execution}}-{{n}}").touch()
+    while not (pathlib.Path(gate) / "open").exists():
+        time.sleep({_PAUSE_S})
 time.sleep(nap)
-if effects:
-    line = f"{execution} {n} {begin} {time.time()} {os.getpid()}\\n"
-    handle = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(handle, line.encode())
-    os.close(handle)
+tell("-")
 result = n * n
 """
 
@@ -54,7 +65,7 @@ def notes(effects: Path, execution: str) -> list[str]:
 LOOP = (
     head("loop")
     + f"""
-workload: {{items: 12, width: 4, nap: 0.0, effects: ""}}
+workload: {{items: 12, width: 4, nap: 0.0, effects: "", gate: ""}}
 workflow:
   - step: start
     tool:
@@ -71,6 +82,7 @@ workflow:
         nap: "{{{{ workload.nap }}}}"
         execution: "{{{{ execution_id }}}}"
         effects: "{{{{ workload.effects }}}}"
+        gate: "{{{{ workload.gate }}}}"
       code: |
 {_indented(WORK, 8)}
     next: end
@@ -124,7 +136,7 @@ workflow:
 BARE_LOOP = (
     head("bare")
     + f"""
-workload: {{items: [], width: 4, nap: 0.0, effects: ""}}
+workload: {{items: [], width: 4, nap: 0.0, effects: "", gate: ""}}
 workflow:
   - step: start
     loop: {{in: "{{{{ workload.items }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: "{{{{ workload.width }}}}"}}}}
@@ -135,6 +147,7 @@ workflow:
         nap: "{{{{ workload.nap }}}}"
         execution: "{{{{ execution_id }}}}"
         effects: "{{{{ workload.effects }}}}"
+        gate: "{{{{ workload.gate }}}}"
       code: |
 {_indented(WORK, 8)}
     next: end
@@ -142,27 +155,16 @@ workflow:
 """
 )
 
-#: Two steps of 100 ms.
+#: Two steps, one behind the other.
 TWO_STEPS = (
     head("two_steps")
     + """
 workflow:
   - step: start
-    tool:
-      kind: python
-      code: |
-        import time
-        time.sleep(0.1)
-        result = 1
+    tool: {kind: python, code: result = 1}
     next: end
   - step: end
-    tool:
-      kind: python
-      input: {before: "{{ start }}"}
-      code: |
-        import time
-        time.sleep(0.1)
-        result = before + 1
+    tool: {kind: python, input: {before: "{{ start }}"}, code: result = before + 1}
 """
 )
 
@@ -172,28 +174,22 @@ def squares(items: int) -> int:
     return sum(n * n for n in range(items))
 
 
-def read_effects(effects: Path) -> list[tuple[str, int, float, float]]:
-    """(execution, index, begin, end) of every iteration that did its work, in order of their
-    ends."""
+def read_effects(effects: Path) -> list[tuple[str, int, str]]:
+    """(execution, index, "+" or "-") of every beginning and end, in their order."""
     lines = [line.split() for line in effects.read_text().splitlines()] if effects.exists() else []
-    return [(line[0], int(line[1]), float(line[2]), float(line[3])) for line in lines]
+    return [(execution, int(index), sign) for execution, index, sign in lines]
 
 
 def counted(effects: Path) -> Counter[tuple[str, int]]:
     """How often each iteration of each execution did its work."""
-    return Counter((execution, index) for execution, index, _, _ in read_effects(effects))
+    return Counter((execution, index) for execution, index, sign in read_effects(effects) if sign == "-")
 
 
 def overlap(effects: Path, execution: str) -> int:
-    """The most iterations of one execution that were at work at the same instant."""
-    edges = sorted(
-        edge
-        for who, _, begin, end in read_effects(effects)
-        if who == execution
-        for edge in ((begin, 1), (end, -1))
-    )
+    """The most iterations of one execution that were at work at once."""
     most = now = 0
-    for _, change in edges:
-        now += change
-        most = max(most, now)
+    for who, _, sign in read_effects(effects):
+        if who == execution:
+            now += 1 if sign == "+" else -1
+            most = max(most, now)
     return most

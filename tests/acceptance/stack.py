@@ -31,7 +31,6 @@ import requests
 from celery import Celery
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.engine import Engine, Row
-from sqlalchemy.pool import NullPool
 
 from noetl import bootstrap
 from noetl.cli.services import server_argv
@@ -192,7 +191,7 @@ class Stack:
     def __enter__(self) -> Stack:
         (self.home / "logs").mkdir(parents=True, exist_ok=True)
         driver = make_url(self.database).set(drivername="postgresql+psycopg2")
-        self._engine = create_engine(driver, poolclass=NullPool)
+        self._engine = create_engine(driver, pool_pre_ping=True)
         try:
             self.start(*self.parts)
         except BaseException:
@@ -297,14 +296,14 @@ class Stack:
         if self._app is not None:
             self._app.close()
             self._app = None
-        if self._engine is not None:
-            self._engine.dispose()
 
     def disconnect(self) -> None:
         """Lets go of this process's own connections to the database."""
         if self._rt is not None:
             bootstrap.close(self._rt)
             self._rt = None
+        if self._engine is not None:
+            self._engine.dispose()
 
     # --- logs ------------------------------------------------------------------------------------
 

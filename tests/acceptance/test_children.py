@@ -1,11 +1,10 @@
-"""A loop that calls 300 playbooks, eight at a time, beside two worker processes: measured by the
-work itself."""
+"""A loop that calls playbooks, eight at a time, beside two worker processes: measured by the work
+itself."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +13,10 @@ import pytest
 
 from noetl.usecases import catalog
 from tests import services
+from tests.waiting import GUARD_S, until
 
 from .playbooks import TWO_STEPS, head
-from .stack import CORE, RedisServer, Stack, eventually
+from .stack import CORE, Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -25,7 +25,7 @@ WIDTH = 8
 CALLS = (
     head("calls")
     + f"""
-workload: {{items: 300, url: ""}}
+workload: {{items: 30, url: ""}}
 workflow:
   - step: start
     loop: {{in: "{{{{ range(workload.items) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: {WIDTH}}}}}
@@ -41,13 +41,13 @@ workload: {n: 0, url: ""}
 workflow:
   - step: start
     tool:
-      - before: {kind: python, code: "import time; time.sleep(0.2)"}
+      - before: {kind: python, code: "result = 1"}
       - call: {kind: playbook, path: acceptance/called, input: {n: "{{ workload.n }}", url: "{{ workload.url }}"}}
-      - after: {kind: python, input: {n: "{{ call.n }}"}, code: "import time; time.sleep(0.1); result = n"}
+      - after: {kind: python, input: {n: "{{ call.n }}"}, code: result = n}
 """
 )
 
-#: It lives from its first request to its second, and sleeps in between.
+#: It lives from its first request to its second.
 CALLED = (
     head("called")
     + """
@@ -65,10 +65,13 @@ workflow:
 
 
 class Register:
-    """Counts who is there: each enters at `/begin/n` and leaves at `/end/n`."""
+    """Counts who is there: each enters at `/begin/n` and leaves at `/end/n`. Nobody who entered is
+    answered while it is not `open`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.open = threading.Event()
+        self.open.set()
         self.begun: Counter[int] = Counter()
         self.ended: Counter[int] = Counter()
         self.here: set[int] = set()
@@ -96,7 +99,7 @@ def register() -> Iterator[Register]:
             _, verb, number = self.path.split("/")
             found.sign(verb, int(number))
             if verb == "begin":
-                time.sleep(0.05)
+                found.open.wait(GUARD_S)
             with contextlib.suppress(OSError):  # whoever asked may be dead
                 self.send_response(200)
                 self.send_header("Content-Length", "2")
@@ -151,18 +154,19 @@ def heard(stack: Stack, execution: str) -> int:
     return int(stack.sql(statement, id=int(execution))[0][0])
 
 
-@pytest.mark.full("a load; calls of processes are in tests/integration/cli/test_cli_children.py")
-def test_three_hundred_children_eight_at_a_time_hold_no_worker(stack: Stack, register: Register) -> None:
+@pytest.mark.full("calls of processes are in tests/integration/cli/test_cli_children.py")
+def test_children_eight_at_a_time_hold_no_worker(stack: Stack, register: Register) -> None:
     """Two processes serve the calls; had waiting held them, two would be the most there ever
     are."""
-    execution = begin(stack, register, 300)
-    eventually(lambda: heard(stack, execution) >= 20, "children to end")
-    beside = stack.run(TWO_STEPS, seconds=15)
-    assert beside.result == 2
+    register.open.clear()
+    execution = begin(stack, register, 40)
+    until(lambda: len(register.here) == WIDTH, "children to begin")
+    assert stack.run(TWO_STEPS).result == 2
     assert stack.row(execution).status == "running", "the other work was to run beside it"
-    stack.wait([execution], 50)
-    check(stack, execution, 300)
-    assert 3 <= register.most <= WIDTH
+    register.open.set()
+    stack.wait([execution])
+    check(stack, execution, 40)
+    assert register.most == WIDTH
     assert set(register.begun.values()) == set(register.ended.values()) == {1}
 
 
@@ -174,37 +178,35 @@ FAST = {"lease_s": 2, "heartbeat_s": 0.4, "resend_s": 3, "sweep_s": 0.3, "max_de
 
 @pytest.fixture(scope="module")
 def faulty(
-    tmp_path_factory: pytest.TempPathFactory, postgres_server: services.Postgres, postgres_template: str
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_server: services.Postgres,
+    postgres_template: str,
+    broker_of_module: str,
 ) -> Iterator[Stack]:
-    broker = RedisServer(tmp_path_factory.mktemp("broker-of-callers"))
-    try:
-        broker.start()
-    except services.Missing as missing:
-        pytest.skip(f"a Redis of its own is needed: {missing}")
     url = postgres_server.create(postgres_template)
-    with Stack(tmp_path_factory.mktemp("callers"), url, broker.url, (*CORE, "sweeper"), FAST) as running:
+    with Stack(
+        tmp_path_factory.mktemp("callers"), url, broker_of_module, (*CORE, "sweeper"), FAST
+    ) as running:
         yield running
     postgres_server.drop(url)
-    broker.kill()
 
 
 @pytest.mark.full("a fault of test_faults.py, with calls")
 def test_children_survive_the_sudden_death_of_scheduler_and_workers(
     faulty: Stack, register: Register
 ) -> None:
-    execution = begin(faulty, register, 100)
-    for count, part in ((15, "scheduler"), (35, "code"), (55, "io")):
-        eventually(lambda least=count: heard(faulty, execution) >= least, f"{count} children to end", 30)
+    execution = begin(faulty, register, 40)
+    for count, part in ((6, "scheduler"), (14, "code"), (22, "io")):
+        until(lambda least=count: heard(faulty, execution) >= least, f"{count} children to end")
         faulty.restart(part)
-    faulty.wait([execution], 50)
-    check(faulty, execution, 100)
+    faulty.wait([execution])
+    check(faulty, execution, 40)
     assert register.most <= WIDTH
-    assert set(register.begun) == set(register.ended) == set(range(100))
+    assert set(register.begun) == set(register.ended) == set(range(40))
     faulty.check_logs()
 
 
 @pytest.mark.full("a fault of test_faults.py, with calls")
-@pytest.mark.timeout(300)
 def test_a_child_whose_callers_worker_dies_runs_once(faulty: Stack, register: Register) -> None:
     """The worker of the callers is killed again and again, before and behind the calls; that of the
     children is not."""
@@ -212,9 +214,9 @@ def test_a_child_whose_callers_worker_dies_runs_once(faulty: Stack, register: Re
     catalog.register(faulty.rt, CALLED)
     executions = [faulty.begin(CALLER, {"n": n, "url": register.url}) for n in range(callers)]
     for least in (1, 4, 8):
-        eventually(lambda least=least: len(register.begun) >= least, f"{least} children to begin", 40)
+        until(lambda least=least: len(register.begun) >= least, f"{least} children to begin")
         faulty.restart("code")
-    faulty.wait(executions, 120)
+    faulty.wait(executions)
     assert [faulty.report(one).result for one in executions] == [n * n for n in range(callers)]
     assert register.begun == register.ended == Counter(range(callers))
     made = faulty.sql(

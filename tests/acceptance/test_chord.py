@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from noetl.dispatch.celery import CeleryDispatcher
 from noetl.dispatch.naming import celery_task_id
 from noetl.usecases.ports import CommandRow
 from tests import services
+from tests.waiting import GUARD_S, until
 
 from .playbooks import BARE_LOOP, counted, head
-from .stack import Stack, eventually
+from .stack import Stack
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -37,14 +37,11 @@ def quiet(
     tmp_path_factory: pytest.TempPathFactory,
     postgres_server: services.Postgres,
     postgres_template: str,
-    redis_server: str,
+    broker_of_module: str,
 ) -> Iterator[Stack]:
     url = postgres_server.create(postgres_template)
     home = tmp_path_factory.mktemp("quiet")
-    broker = f"{redis_server}/14"
-    with redis.Redis.from_url(broker) as client:
-        client.flushdb()
-    with Stack(home, url, broker, ("scheduler", "code"), ALONE) as running:
+    with Stack(home, url, broker_of_module, ("scheduler", "code"), ALONE) as running:
         yield running
     postgres_server.drop(url)
 
@@ -92,12 +89,17 @@ def all_done(stack: Stack, execution: str, items: int) -> None:
     stack.check_log_of(execution)
 
 
-def test_without_a_chord_body_such_a_stack_would_not_notice_an_end(stack: Stack) -> None:
+def at_rest(broker: redis.Redis) -> bool:
+    """Whether no message waits for a worker, and none is being worked on."""
+    return not messages(broker, "python") and not messages(broker, "scheduler") and not broker.hlen("unacked")
+
+
+def test_without_a_chord_body_such_a_stack_would_not_notice_an_end(stack: Stack, broker: redis.Redis) -> None:
     """That what follows proves something: after a step that is no loop, nobody asks for a turn."""
     execution = stack.begin(ONE_STEP)
     ended = "SELECT count(*) FROM event WHERE execution_id = :id AND type = 'step.done' AND step = 'start'"
-    eventually(lambda: stack.sql(ended, id=int(execution))[0][0] == 1, "the step's end")
-    time.sleep(0.3)
+    until(lambda: stack.sql(ended, id=int(execution))[0][0] == 1, "the step's end")
+    until(lambda: at_rest(broker), "workers to have nothing more to do")
     assert stack.row(execution).status == "running"
     stack.rt.dispatcher.wake()
     stack.wait([execution])
@@ -139,16 +141,13 @@ def test_lanes_that_are_sent_twice_neither_complete_the_chord_early_nor_block_it
     since = len(stack.running["scheduler"].said())
     execution = begin(stack, 16, 4, 0.12, effects)
     turns = 1
-    eventually(lambda: turns_received(stack, since) == turns, "the turn that issues the lanes")
-    for lane in eventually(lambda: lanes(stack, execution), "lanes"):
+    until(lambda: turns_received(stack, since) == turns, "the turn that issues the lanes")
+    for lane in until(lambda: lanes(stack, execution), "lanes"):
         # Side by side: while one child works on the lane, the other is refused it.
         for _ in range(2):
             stack.rt.dispatcher.send([lane])
-    while stack.ended_iterations(execution) < 16:
-        early = turns_received(stack, since) != turns and stack.ended_iterations(execution) < 16
-        assert not early, "the chord's body ran before the last lane ended"
-        time.sleep(0.02)
     all_done(stack, execution, 16)
+    # Had it run before the last lane ended, it would have had to run again.
     assert turns_received(stack, since) == 2, "the body ran more than once"
     assert set(counted(effects).values()) == {1}
 
@@ -167,20 +166,18 @@ def messages(client: redis.Redis, queue: str) -> list[tuple[str, bytes, dict[str
 def test_lanes_whose_messages_were_lost_complete_the_chord_when_they_are_sent_again(
     stack: Stack, broker: redis.Redis, lost: int
 ) -> None:
-    stack.app.control.cancel_consumer("python", reply=True, timeout=0.5)
+    stack.app.control.cancel_consumer("python", reply=True, limit=1, timeout=GUARD_S)
     execution = begin(stack, 12, 4, 0.01)
-    eventually(lambda: len(messages(broker, "python")) == 4, "four messages")
+    until(lambda: len(messages(broker, "python")) == 4, "four messages")
     gone = [headers["id"] for _, _, headers in messages(broker, "python")][:lost]
     for key, raw, headers in messages(broker, "python"):
         if headers["id"] in gone:
             assert broker.lrem(key, 1, raw) == 1
-    stack.app.control.add_consumer("python", reply=True, timeout=0.5)
+    stack.app.control.add_consumer("python", reply=True, limit=1, timeout=GUARD_S)
     from_the_chord = [lane for lane in lanes(stack, execution) if _task_id(lane) in gone]
     if lost < 4:
-        eventually(
-            lambda: stack.ended_iterations(execution) == 12, "the work of the lanes that were not lost"
-        )
-        time.sleep(0.3)
+        until(lambda: stack.ended_iterations(execution) == 12, "the work of the lanes that were not lost")
+        until(lambda: at_rest(broker), "workers to have nothing more to do")
         assert stack.row(execution).status == "running", "the chord completed without all of its lanes"
     CeleryDispatcher(stack.app).send(from_the_chord)
     all_done(stack, execution, 12)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import random
 import textwrap
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from noetl.usecases.ports import ENDED
 from tests import services
+from tests.waiting import until
 
 from .mortal import (
     KILLS,
     SEED,
     ask,
+    go_on,
     is_whole,
     kept_open,
     kill_process,
@@ -28,13 +29,15 @@ from .mortal import (
     processes,
     progress,
 )
-from .stack import Stack, eventually, kill_all
+from .stack import Stack, kill_all
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-ITEMS = 40
+ITEMS = 20
 #: Executions that run at any time while workers die.
 OPEN = 4
+#: What is transferred, and how many of it at a time.
+ROWS, CHUNK = 20_000, 500
 
 INSERTS = """
 apiVersion: noetl.io/v2
@@ -71,9 +74,7 @@ workflow:
       kind: postgres
       dsn: {dsn}
       exactly_once: true
-      command: |
-        insert into worked (id) values (:id);
-        select pg_sleep(0.02)
+      command: insert into worked (id) values (:id)
       params: {{id: "{{{{ row.id }}}}"}}
 """
 
@@ -85,9 +86,9 @@ workflow:
   - step: start
     tool:
       kind: transfer
-      source: {{kind: postgres, auth: {{dsn: "{dsn}"}}, query: "select n, 'row ' || n as name from generate_series(1, 60000) as n"}}
+      source: {{kind: postgres, auth: {{dsn: "{dsn}"}}, query: "select n, 'row ' || n as name from generate_series(1, {rows}) as n"}}
       target: {{kind: postgres, auth: {{dsn: "{dsn}"}}, table: moved, create: true}}
-      chunk_rows: 500
+      chunk_rows: {chunk}
 """
 
 
@@ -110,17 +111,17 @@ def moved(dsn: str) -> int:
     return int(str(ask(dsn, "select count(*) from moved")[0][0])) if there else 0
 
 
-def kill_one(stack: Stack, chance: random.Random, number: int) -> None:
-    """SIGKILL at a random moment to a process that runs tasks, and now and then to a worker as a
+def kill_one(stack: Stack, chance: random.Random, begun: list[str], number: int) -> None:
+    """SIGKILL at a random point to a process that runs tasks, and now and then to a worker as a
     whole."""
-    time.sleep(chance.uniform(0.0, 1.0))
+    go_on(stack, chance, lambda: all(stack.row(one).status in ENDED for one in begun))
     if is_whole(number):
         kill_worker(stack, chance)
     else:
         kill_process(stack, chance)
 
 
-@pytest.mark.timeout(240 + 10 * KILLS)
+@pytest.mark.timeout(900 + 10 * KILLS)
 def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
     chance = random.Random(SEED)
@@ -130,8 +131,8 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
     for number in range(KILLS):
         progress(number, 20)
         kept_open(mortal, begun, OPEN, lambda: mortal.begin(playbook, {}))
-        kill_one(mortal, chance, number)
-    mortal.wait(begun, 200)
+        kill_one(mortal, chance, begun, number)
+    mortal.wait(begun)
 
     statuses = {mortal.row(one).status for one in begun}
     [(rows, different)] = ask(dsn, "select count(*), count(distinct (execution, n)) from inserted")
@@ -145,7 +146,7 @@ def test_a_loop_of_inserts_whose_workers_are_killed_inserts_every_row_once(morta
 
 
 @pytest.mark.full("kills once more, of a cursor")
-@pytest.mark.timeout(240 + 10 * KILLS)
+@pytest.mark.timeout(900 + 10 * KILLS)
 def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}, {KILLS} kills")
     chance = random.Random(SEED)
@@ -160,10 +161,10 @@ def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: st
         )
         if not any(mortal.row(one).status not in ENDED for one in begun):
             begun.append(mortal.begin(playbook, {}))
-        kill_one(mortal, chance, number)
-    mortal.wait(begun, 200)
+        kill_one(mortal, chance, begun, number)
+    mortal.wait(begun)
     begun.append(mortal.begin(playbook, {}))
-    mortal.wait(begun, 60)
+    mortal.wait(begun)
 
     statuses = {mortal.row(one).status for one in begun}
     totals = sum(mortal.report(one).as_json()["result"]["stats"]["completed"] for one in begun)
@@ -175,24 +176,24 @@ def test_a_cursor_whose_workers_are_killed_forgets_no_row(mortal: Stack, dsn: st
 
 
 @pytest.mark.full("kills once more, of a transfer")
-@pytest.mark.timeout(300)
 def test_a_transfer_whose_worker_is_killed_moves_every_row_once(mortal: Stack, dsn: str) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
-    execution = mortal.begin(textwrap.dedent(TRANSFER).format(dsn=dsn), {})
+    execution = mortal.begin(textwrap.dedent(TRANSFER).format(dsn=dsn, chunk=CHUNK, rows=ROWS), {})
     killed_in_the_middle = there = 0
     for _ in range(3):
-        eventually(
-            lambda last=there: mortal.row(execution).status in ENDED or moved(dsn) > last, "rows that arrive"
+        wanted = there + chance.randint(1, 10) * CHUNK
+        until(
+            lambda least=wanted: mortal.row(execution).status in ENDED or moved(dsn) >= least,
+            "rows that arrive",
         )
-        time.sleep(chance.uniform(0.0, 0.03))
         kill_all(processes(mortal))
         there = moved(dsn)
-        killed_in_the_middle += 0 < there < 60_000
-    mortal.wait([execution], 120)
+        killed_in_the_middle += 0 < there < ROWS
+    mortal.wait([execution])
 
     assert mortal.row(execution).status == "completed", mortal.row(execution).error
     [(rows, total)] = ask(dsn, "select count(*), sum(n) from moved")
-    assert mortal.report(execution).as_json()["result"]["rows"] == 60_000
-    assert (rows, total) == (60_000, sum(range(1, 60_001)))
+    assert mortal.report(execution).as_json()["result"]["rows"] == ROWS
+    assert (rows, total) == (ROWS, sum(range(1, ROWS + 1)))
     assert killed_in_the_middle > 0
