@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.ports import free_port
 from tests.services import spawn
+from tests.waiting import GUARD_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -144,7 +145,7 @@ class Environment:
             env={**self.variables, **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=GUARD_S,
             check=False,
         )
         assert not check or done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -162,7 +163,7 @@ class Environment:
             assert service.poll() is None, f"{name} ended:\n{log.read_text()}"
         finally:
             service.terminate()
-            service.wait(30)
+            service.wait(GUARD_S)
 
 
 def ports() -> dict[str, str]:

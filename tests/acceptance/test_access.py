@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +14,22 @@ from typing import Any
 import pytest
 import requests
 
+from noetl.cli.services import server_argv
 from noetl.client import Client
+from noetl.config import Settings
 from noetl.errors import TooManyRequests, Unauthenticated
+from noetl.store.migrate import upgrade
+from tests import zygote
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
-from .stack import ROOT, environment, eventually
+from .stack import ROOT, environment, fork
 
 pytestmark = pytest.mark.acceptance
 
-NOETL = [sys.executable, "-m", "noetl"]
+#: What a user types, who has no database yet.
+SERVER = ("noetl", "server", "--port", "{port}")
+GUNICORN = ("gunicorn", "--bind", "127.0.0.1:{port}", "noetl.wsgi:app")
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -34,14 +40,13 @@ workflow: [{step: start, tool: {kind: noop}}]
 
 
 def noetl(home: Path, *words: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*NOETL, *words],
+    done = zygote.run(
+        ["noetl", *words],
         cwd=ROOT,
         env=environment({"home": home, **settings}),
         capture_output=True,
         text=True,
-        timeout=120,
-        check=False,
+        timeout=GUARD_S,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done
@@ -49,39 +54,38 @@ def noetl(home: Path, *words: str, **settings: object) -> subprocess.CompletedPr
 
 @contextmanager
 def serving(home: Path, log: Path, *words: str, **settings: object) -> Iterator[str]:
-    """The address of a server in a process of its own, once it answers; what it says is in
-    `log`."""
+    """The address of a server in a process of its own, on a database that is there, once it
+    answers; `words` start another one. What it says is in `log`."""
     port = free_port()
-    argv = [word.format(port=port) for word in (words or ("noetl", "server", "--port", "{port}"))]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *argv],
-            cwd=ROOT,
-            env=environment({"home": home, "port": port, **settings}),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
+    variables = environment({"home": home, "port": port, **settings})
+    if not words:
+        here = Settings.from_env(variables)
+        here.make_home()
+        upgrade(here.database)
+        words = ("gunicorn", *server_argv("127.0.0.1", port))
+    log.unlink(missing_ok=True)
+    process = fork([word.format(port=port) for word in words], log, variables)
     try:
         url = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:
             assert process.poll() is None, log.read_text()
             try:
-                return requests.get(f"{url}/api/health", timeout=10).status_code in (200, 503)
+                return requests.get(f"{url}/api/health", timeout=GUARD_S).status_code in (200, 503)
             except requests.RequestException:
                 return False
 
-        eventually(answers, "the server to answer")
+        until(answers, "the server to answer")
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(GUARD_S)
 
 
 def ask(url: str, token: str | None = None, method: str = "GET", **more: Any) -> requests.Response:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     headers |= more.pop("headers", {})
-    return requests.request(method, url, headers=headers, timeout=30, **more)
+    return requests.request(method, url, headers=headers, timeout=GUARD_S, **more)
 
 
 @pytest.fixture
@@ -103,7 +107,7 @@ def first_token(home: Path) -> str:
 def test_a_server_in_an_empty_home_leaves_a_token_and_asks_strangers_who_they_are(
     home: Path, log: Path
 ) -> None:
-    with serving(home, log) as url:
+    with serving(home, log, *SERVER) as url:
         token = first_token(home)
         assert ask(f"{url}/api/executions").status_code == 200
         assert ask(f"{url}/api/whoami").json()["principal"] == "anonymous"
@@ -191,7 +195,7 @@ def test_a_program_gives_and_takes_tokens(home: Path, log: Path) -> None:
 
 
 def test_plain_gunicorn_leaves_the_token_as_soon_as_there_is_a_database(home: Path, log: Path) -> None:
-    with serving(home, log, "gunicorn", "--bind", "127.0.0.1:{port}", "noetl.wsgi:app") as url:
+    with serving(home, log, *GUNICORN) as url:
         assert not (home / "token").exists()
         assert noetl(home, "db", "upgrade").returncode == 0
         assert ask(f"{url}/api/health").status_code == 200
@@ -208,9 +212,9 @@ def test_a_start_that_cannot_keep_the_token_says_which_file_and_what_to_do(home:
         assert "move it away" in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("gunicorn", "--bind", "127.0.0.1:{port}", "noetl.wsgi:app")])
+@pytest.mark.parametrize("words", [SERVER, GUNICORN], ids=["noetl", "gunicorn"])
 def test_an_open_server_warns_once_at_each_start(home: Path, log: Path, words: tuple[str, ...]) -> None:
-    for _ in range(2):
+    for _ in range(2 if words == GUNICORN else 1):
         with serving(home, log, *words, open="true") as url:
             who = ask(f"{url}/api/whoami", headers={"X-Forwarded-For": "203.0.113.7"})
             assert who.status_code in (200, 503)
@@ -280,14 +284,13 @@ def test_a_home_without_the_token_of_its_database_goes_on(home: Path, tmp_path: 
 
 @pytest.mark.parametrize("command", ["noetl server --port 0", "gunicorn noetl.wsgi:app --bind 127.0.0.1:0"])
 def test_a_server_does_not_begin_with_an_issuer_that_cannot_be_trusted(home: Path, command: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", *command.split()],
+    ended = zygote.run(
+        command.split(),
         cwd=ROOT,
         env=environment({"home": home, "oidc_issuer": "http://issuer.example"}),
         capture_output=True,
         text=True,
-        timeout=60,
-        check=False,
+        timeout=GUARD_S,
     )
     said = ended.stdout + ended.stderr
     assert ended.returncode != 0, said

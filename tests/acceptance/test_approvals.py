@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -16,17 +15,13 @@ import pytest
 import requests
 
 from noetl.usecases import catalog, tokens
-from tests import services
+from tests import services, zygote
+from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import ROOT, RedisServer, Stack, eventually
+from .stack import ROOT, RedisServer, Stack
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.postgres,
-    pytest.mark.redis,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
 FAST = {"lease_s": 10, "heartbeat_s": 2, "resend_s": 5, "sweep_s": 0.5, "open": "false"}
 PARTS = ("scheduler", "alone", "sweeper", "api")
@@ -73,22 +68,20 @@ class Person:
 
     def ask(self, method: str, path: str, **more: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}"}
-        return requests.request(method, f"{self.stack.api}{path}", headers=headers, timeout=30, **more)
+        return requests.request(method, f"{self.stack.api}{path}", headers=headers, timeout=GUARD_S, **more)
 
     def noetl(self, *words: str) -> subprocess.CompletedProcess[str]:
         environ = {**self.stack.environment, "NOETL_TOKEN": self.token}
-        argv = [sys.executable, "-m", "noetl", *words, "--server", self.stack.api]
-        return subprocess.run(
-            argv, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
-        )
+        argv = ["noetl", *words, "--server", self.stack.api]
+        return zygote.run(argv, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=GUARD_S)
 
     def look(self, run: str) -> str:
         """The page, in a browser in which one has to sign in first."""
-        page = self.browser.get(f"{self.stack.api}/executions/{run}", timeout=30)
+        page = self.browser.get(f"{self.stack.api}/executions/{run}", timeout=GUARD_S)
         if "/login" not in page.url:
             return page.text
         fields = {**fields_of(page.text), "token": self.token}
-        seen = self.browser.post(page.url, data=fields, headers={"Origin": self.stack.api}, timeout=30)
+        seen = self.browser.post(page.url, data=fields, headers={"Origin": self.stack.api}, timeout=GUARD_S)
         assert seen.url.endswith(f"/executions/{run}"), "one comes to what was asked for"
         return seen.text
 
@@ -98,7 +91,7 @@ class Person:
             f"{self.stack.api}/executions/{run}",
             data=fields,
             headers={"Origin": origin or self.stack.api},
-            timeout=30,
+            timeout=GUARD_S,
             allow_redirects=False,
         )
 
@@ -114,7 +107,7 @@ def test_three_people_answer_over_the_command_and_the_page(asking: Stack) -> Non
     bob = Person(asking, "bob", "approve")
     carol = Person(asking, "carol", f"approve:{path}", groups=["ops"])
     run = str(alice.ask("POST", "/api/executions", json={"path": path}).json()["execution_id"])
-    eventually(lambda: carol.ask("GET", "/api/approvals?mine=true").json()["approvals"], "it to be asked")
+    until(lambda: carol.ask("GET", "/api/approvals?mine=true").json()["approvals"], "it to be asked")
 
     refused = alice.ask("POST", f"/api/executions/{run}/approvals", json={"answer": "approve"})
     assert (refused.status_code, "bob or group:ops" in refused.json()["detail"]) == (403, True)

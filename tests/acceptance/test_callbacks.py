@@ -16,9 +16,10 @@ import requests
 
 from tests import httpd, services
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import RedisServer, Stack, eventually
+from .stack import RedisServer, Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -72,7 +73,7 @@ class Shop(httpd.Server):
         handler.json({"accepted": order}, 202, location=order["callback"])
 
     def call(self, number: int, payload: object) -> requests.Response:
-        answer = requests.post(self.addresses[number], json=payload, timeout=30)
+        answer = requests.post(self.addresses[number], json=payload, timeout=GUARD_S)
         self.answers.append(answer)
         return answer
 
@@ -100,7 +101,7 @@ def begin(stack: Stack, shop: Shop, how: str) -> str:
     """An execution that the service has heard of."""
     known = len(shop.addresses)
     run = stack.begin(ORDERS, {"there": shop.url, "how": how})
-    eventually(lambda: len(shop.addresses) > known, "the order")
+    until(lambda: len(shop.addresses) > known, "the order")
     return run
 
 
@@ -124,7 +125,7 @@ def test_a_service_calls_back_at_once_later_twice_and_while_nobody_works(stack: 
     assert shop.answers[0].status_code == 202
 
     later = begin(stack, shop, "later")
-    eventually(lambda: waits(stack, later), "the wait")
+    until(lambda: waits(stack, later), "the wait")
     assert shop.call(1, {"paid": 2}).status_code == 202
     assert paid(stack, later) == {"paid": 2}
 
@@ -136,7 +137,7 @@ def test_a_service_calls_back_at_once_later_twice_and_while_nobody_works(stack: 
     assert paid(stack, twice)["paid"] in range(8)
 
     alone = begin(stack, shop, "later")
-    eventually(lambda: waits(stack, alone), "the wait")
+    until(lambda: waits(stack, alone), "the wait")
     for name in ("scheduler", "alone", "sweeper"):
         stack.kill(name)
     assert shop.call(3, {"paid": 3}).status_code == 202
@@ -144,20 +145,20 @@ def test_a_service_calls_back_at_once_later_twice_and_while_nobody_works(stack: 
     assert paid(stack, alone) == {"paid": 3}
 
     gone = begin(stack, shop, "later")
-    eventually(lambda: waits(stack, gone), "the wait")
-    requests.post(f"{stack.api}/api/executions/{gone}/cancel", json={}, timeout=30).raise_for_status()
+    until(lambda: waits(stack, gone), "the wait")
+    requests.post(f"{stack.api}/api/executions/{gone}/cancel", json={}, timeout=GUARD_S).raise_for_status()
     stack.wait([gone])
     refused = shop.call(4, {})
     assert (refused.status_code, "has ended (cancelled)" in refused.json()["detail"]) == (409, True)
-    again = requests.post(f"{stack.api}/api/executions/{gone}/retry", json={}, timeout=30)
+    again = requests.post(f"{stack.api}/api/executions/{gone}/retry", json={}, timeout=GUARD_S)
     retried = str(again.json()["execution_id"])
-    eventually(lambda: waits(stack, retried), "the wait of the retry")
+    until(lambda: waits(stack, retried), "the wait of the retry")
     assert shop.call(4, {"paid": 4}).status_code == 202
     assert paid(stack, retried) == {"paid": 4}
     assert len(shop.addresses) == 5
 
-    foreign = requests.post(f"{shop.addresses[0]}x", json={}, timeout=30)
-    assert (foreign.status_code, requests.get(shop.addresses[0], timeout=30).status_code) == (404, 405)
+    foreign = requests.post(f"{shop.addresses[0]}x", json={}, timeout=GUARD_S)
+    assert (foreign.status_code, requests.get(shop.addresses[0], timeout=GUARD_S).status_code) == (404, 405)
     stack.expected.append("ValueError: no service at")
     stack.check_logs()
     tokens = [address.rpartition("/")[2].encode() for address in shop.addresses]
@@ -182,5 +183,5 @@ def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
     for execution in executions:
         here = f"{stack.api}/api/executions/{execution}"
         for part in ("", "/events?limit=500", "/state", "/result", "/logs", "/explain", "/export"):
-            yield f"GET {part}", requests.get(f"{here}{part}", timeout=30).content
-        yield "page", requests.get(f"{stack.api}/executions/{execution}", timeout=30).content
+            yield f"GET {part}", requests.get(f"{here}{part}", timeout=GUARD_S).content
+        yield "page", requests.get(f"{stack.api}/executions/{execution}", timeout=GUARD_S).content

@@ -18,8 +18,9 @@ from sqlalchemy import make_url
 from noetl.usecases import catalog, credentials
 from tests import httpd, services
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
-from .stack import Stack, eventually
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -339,17 +340,17 @@ def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
         for route in ("", "/events?limit=500", "/logs?limit=1000", "/state", "/result", "/graph"):
             yield (
                 f"api {route}",
-                requests.get(f"{stack.api}/api/executions/{execution}{route}", timeout=20).content,
+                requests.get(f"{stack.api}/api/executions/{execution}{route}", timeout=GUARD_S).content,
             )
     for route in ("credentials", "catalog", "executions"):
-        yield f"api /{route}", requests.get(f"{stack.api}/api/{route}", timeout=20).content
+        yield f"api /{route}", requests.get(f"{stack.api}/api/{route}", timeout=GUARD_S).content
     for route in ("tasks?limit=1000", "workers"):
-        yield f"flower /{route}", requests.get(f"{stack.flower}/api/{route}", timeout=20).content
+        yield f"flower /{route}", requests.get(f"{stack.flower}/api/{route}", timeout=GUARD_S).content
 
 
 def _answers(url: str) -> bool:
     with contextlib.suppress(requests.RequestException):
-        return requests.get(url, timeout=10).ok
+        return requests.get(url, timeout=GUARD_S).ok
     return False
 
 
@@ -371,9 +372,9 @@ def test_secrets_go_through_every_tool_and_are_found_nowhere(canary_stack: Stack
     stack = canary_stack
     keep_canaries(stack, web.url)
     catalog.register(stack.rt, CHILD)
-    eventually(lambda: _answers(f"{stack.flower}/api/workers?refresh=1"), "Flower")
+    until(lambda: _answers(f"{stack.flower}/api/workers?refresh=1"), "Flower")
     execution = stack.begin(playbook(web.url), {"given": CANARIES["input"]})
-    stack.wait([execution], 120)
+    stack.wait([execution])
 
     # It was no playbook of locked doors: the secrets came to whom they were sent.
     assert stack.row(execution).status == "completed", stack.describe([execution])

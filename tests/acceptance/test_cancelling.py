@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,13 @@ import psutil
 import pytest
 import requests
 
-from tests import pace
+from noetl.usecases.ports import ENDED
+from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import Stack, eventually
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
-
-#: Seconds from the answer to a cancellation until nothing of it runs, on the reference machine.
-STOPS_S = 2.0
 
 SLEEPER = (
     head("sleeps")
@@ -68,11 +65,12 @@ def begin(stack: Stack, playbook: str, **payload: Any) -> tuple[str, str]:
     """An execution, and the mark by which `ps` shows what it runs, once that runs."""
     mark = f"noetl-{uuid.uuid4().hex}"
     execution = stack.begin(playbook, {"mark": mark, **payload})
-    eventually(lambda: marked(mark), "the process to run")
+    until(lambda: marked(mark), "the process to run")
     return execution, mark
 
 
 def marked(mark: str) -> list[int]:
+    """The processes with that mark, wherever they are: one that has escaped is below nobody."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
@@ -80,29 +78,26 @@ def marked(mark: str) -> list[int]:
     ]
 
 
-def cancel(stack: Stack, execution: str, mark: str, **what: Any) -> float:
-    """Seconds from the answer until nothing of it runs."""
-    url = f"{stack.api}/api/executions/{execution}/cancel"
-    answer = requests.post(url, json=what, timeout=10)
-    began = time.monotonic()
-    assert answer.status_code == 202, answer.text
-    eventually(lambda: not marked(mark), "its processes to be gone")
-    return time.monotonic() - began
+def cancel(stack: Stack, execution: str, mark: str, **what: Any) -> None:
+    """Returns once nothing of it runs. What it runs would go on for longer than anybody waits."""
+    stack.post(f"executions/{execution}/cancel", **what)
+    until(lambda: not marked(mark), "its processes to be gone")
 
 
 def ended(stack: Stack, execution: str) -> dict[str, Any]:
     def report() -> dict[str, Any] | None:
-        found = requests.get(f"{stack.api}/api/executions/{execution}", timeout=10).json()
-        return found if found["status"] in ("completed", "failed", "partial", "cancelled") else None
+        found: dict[str, Any] = stack.get(f"executions/{execution}")
+        return found if found["status"] in ENDED else None
 
-    found: dict[str, Any] = eventually(report, "the end of the execution")
+    found = until(report, "the end of the execution")
+    assert found is not None
     return found
 
 
 @pytest.mark.parametrize("what", [{}, {"step": "asleep"}], ids=["execution", "step"])
 def test_a_command_that_sleeps_dies_with_its_children(stack: Stack, what: dict[str, str]) -> None:
     execution, mark = begin(stack, SLEEPER)
-    pace.check(cancel(stack, execution, mark, **what), STOPS_S)
+    cancel(stack, execution, mark, **what)
     report = ended(stack, execution)
     if what:
         assert (report["status"], report["result"]) == ("completed", {"how": "cancelled"})
@@ -129,31 +124,33 @@ workflow:
 def test_a_command_may_tidy_up_before_it_ends(stack: Stack, tmp_path: Path) -> None:
     file = tmp_path / "tidied"
     execution, mark = begin(stack, TIDY, file=str(file))
-    pace.check(cancel(stack, execution, mark), STOPS_S)
+    cancel(stack, execution, mark)
     assert ended(stack, execution)["status"] == "cancelled"
-    eventually(file.exists, "the file that the command leaves")
+    until(file.exists, "the file that the command leaves")
 
 
 def test_an_iteration_is_cancelled_and_the_others_are_not(stack: Stack) -> None:
     execution, mark = begin(stack, LOOP)
-    pace.check(cancel(stack, execution, mark, step="start", iteration=0), STOPS_S)
+    cancel(stack, execution, mark, step="start", iteration=0)
     report = ended(stack, execution)
     assert report["status"] == "completed"
     assert report["result"] == {"cancelled": 1, "results": [None, 0, 0]}
 
 
 def test_a_step_that_is_late_is_ended_and_its_own_arc_is_taken(stack: Stack) -> None:
-    execution, mark = begin(stack, SLEEPER, deadline="3s")
+    """Its process may be too slow to run before that."""
+    mark = f"noetl-{uuid.uuid4().hex}"
+    execution = stack.begin(SLEEPER, {"mark": mark, "deadline": "3s"})
     report = ended(stack, execution)
     assert (report["status"], report["result"]) == ("completed", {"how": "late"})
-    eventually(lambda: not marked(mark), "its processes to be gone")
+    until(lambda: not marked(mark), "its processes to be gone")
 
 
 def test_what_has_ended_is_not_cancelled(stack: Stack) -> None:
     execution = stack.begin(head("ends") + "workflow: [{step: start, tool: {kind: noop}}]\n")
     stack.wait([execution])
     answer = requests.post(
-        f"{stack.api}/api/executions/{execution}/cancel", json={"step": "start"}, timeout=10
+        f"{stack.api}/api/executions/{execution}/cancel", json={"step": "start"}, timeout=GUARD_S
     )
     assert answer.status_code == 409, answer.text
     assert "completed" in answer.json()["detail"]

@@ -1,5 +1,6 @@
-"""An execution with a thousand iterations on their way ends soon after somebody cancels it: those
-that wait, those that workers are at, and those that no worker has taken yet.
+"""An execution with hundreds of iterations on their way ends when somebody cancels it: those that
+wait, those that workers are at, and those that no worker has taken yet. How soon is measured by the
+benchmarks.
 
 `NOETL_TEST_CALLS` and `NOETL_TEST_WAITS` say how many call a server that does not answer, and how
 many wait for a signal.
@@ -7,27 +8,25 @@ many wait for a signal.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import httpd, pace, services
+from tests import httpd, services
 from tests.budget import budget
+from tests.waiting import until
 
 from .playbooks import head
-from .stack import Stack, eventually, worker
+from .stack import Stack, worker
 from .test_cancelling import ended
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(540)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-CALLS = budget("NOETL_TEST_CALLS", quick=900, full=1000, long=5000)
-WAITS = budget("NOETL_TEST_WAITS", quick=100, full=1000, long=2000)
+CALLS = budget("NOETL_TEST_CALLS", quick=100, full=200, long=5000)
+WAITS = budget("NOETL_TEST_WAITS", quick=50, full=100, long=2000)
 #: How many calls workers are at, each in a thread of its own.
-AT_WORK = 100
-#: Seconds from the request to the end of the execution, on the reference machine.
-ENDS_S = 5.0
+AT_WORK = 30
 
 PLAYBOOK = (
     head("many")
@@ -40,7 +39,7 @@ workflow:
     tool: {{kind: wait, signal: {{name: never, match: {{n: "{{{{ n }}}}"}}}}}}
   - step: calls
     loop: {{in: "{{{{ range({CALLS}) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: {CALLS}}}}}
-    tool: {{kind: http, url: "{{{{ workload.url }}}}/hangs", spec: {{timeout: 600}}}}
+    tool: {{kind: http, url: "{{{{ workload.url }}}}/hangs", spec: {{timeout: 3600}}}}
 """
 )
 
@@ -72,18 +71,13 @@ def waiting(stack: Stack, execution: str) -> int:
     return int(stack.sql(statement, id=int(execution))[0][0])
 
 
-def test_a_thousand_iterations_are_cancelled_within_seconds(wide: Stack, hanging: httpd.Server) -> None:
+def test_iterations_are_cancelled_whatever_they_are_at(wide: Stack, hanging: httpd.Server) -> None:
     execution = wide.begin(PLAYBOOK, {"url": hanging.url})
-    eventually(lambda: waiting(wide, execution) == WAITS, "all to wait", 240)
-    eventually(lambda: len(hanging.seen) == AT_WORK, "all threads to be at a call")
-    began = time.monotonic()
+    until(lambda: waiting(wide, execution) == WAITS, "all to wait")
+    until(lambda: len(hanging.seen) == AT_WORK, "all threads to be at a call")
     wide.post(f"executions/{execution}/cancel")
-    report = ended(wide, execution)
-    took = time.monotonic() - began
-    print(f"ended after {took:.2f} s")
-    assert report["status"] == "cancelled"
-    pace.check(took, ENDS_S)
+    assert ended(wide, execution)["status"] == "cancelled"
     held = "SELECT 1 FROM command WHERE execution_id = :id AND state <> 'closed'"
-    eventually(lambda: not wide.sql(held, id=int(execution)), "no worker to hold anything")
+    until(lambda: not wide.sql(held, id=int(execution)), "no worker to hold anything")
     assert len(hanging.seen) == AT_WORK, "calls began after the execution was cancelled"
     wide.check_logs()

@@ -16,6 +16,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.waiting import GUARD_S
+
 from .stack import ROOT, environment
 
 pytestmark = pytest.mark.acceptance
@@ -54,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         env=environment({"home": home}),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=GUARD_S,
         check=False,
     )
     return Run(done.returncode, list(_objects(done.stdout)), done.stderr, home)

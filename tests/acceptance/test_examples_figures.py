@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import requests
 
+from tests.waiting import GUARD_S
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 pytestmark = pytest.mark.acceptance
@@ -43,7 +45,7 @@ class Client:
         self.refused = 0
 
     def get(self, path: str, **query: Any) -> requests.Response:
-        return self.session.get(self.url + path, params=query, timeout=10)
+        return self.session.get(self.url + path, params=query, timeout=GUARD_S)
 
     def until_answered(self, path: str, **query: Any) -> requests.Response:
         answer = self.get(path, **query)

@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,11 @@ import pytest
 import requests
 
 from noetl.client import Client
+from tests import zygote
+from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import environment, eventually, kill_all
+from .stack import environment, kill_all
 from .test_up import left_behind
 
 pytestmark = pytest.mark.acceptance
@@ -49,25 +49,24 @@ class Seen:
             token = client.create_token("somebody", list(scopes))["token"]
         session = requests.Session()
         session.headers["Origin"] = self.url
-        page = session.get(f"{self.url}/login", timeout=10).text
+        page = session.get(f"{self.url}/login", timeout=GUARD_S).text
         (mark,) = re.findall(r'name="form_key" value="([^"]+)"', page)
         form = {"form_key": mark, "token": token, "next": "/"}
-        answer = session.post(f"{self.url}/login", data=form, timeout=10, allow_redirects=False)
+        answer = session.post(f"{self.url}/login", data=form, timeout=GUARD_S, allow_redirects=False)
         assert answer.status_code == 303, answer.text
         return session
 
 
 def noetl(home: Path, *words: str, expect: int = 0, **settings: object) -> str:
-    run = subprocess.run(
-        [sys.executable, "-m", "noetl", *words],
+    run = zygote.run(
+        ["noetl", *words],
         env=environment({"home": home, "open": "false", **settings}),
         capture_output=True,
         text=True,
-        timeout=90,
-        check=False,
+        timeout=GUARD_S,
     )
     assert run.returncode == expect, run.stdout + run.stderr
-    return run.stdout if not expect else run.stderr
+    return str(run.stdout if not expect else run.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +89,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 def ask(
     seen: Seen, session: requests.Session, path: str, method: str = "GET", **more: Any
 ) -> requests.Response:
-    return session.request(method, f"{seen.url}/flower/{path}", timeout=30, allow_redirects=False, **more)
+    return session.request(
+        method, f"{seen.url}/flower/{path}", timeout=GUARD_S, allow_redirects=False, **more
+    )
 
 
 def test_flower_is_seen_by_who_has_signed_in_and_names_no_payload(seen: Seen) -> None:
     with Client(seen.url, seen.admin) as client:
         started = client.start(client.register(PLAYBOOK).path)
-        client.wait(started.execution_id, 60)
+        client.wait(started.execution_id, GUARD_S)
     reader = seen.sign_in("read")
     assert "Workers" in ask(seen, reader, "").text
     columns = {"draw": 1, "start": 0, "length": 10, "search[value]": "", "order[0][column]": 0}
@@ -107,7 +108,7 @@ def test_flower_is_seen_by_who_has_signed_in_and_names_no_payload(seen: Seen) ->
         assert found.status_code == 200, found.text
         return [one["name"] for one in found.json()["data"]]
 
-    eventually(lambda: any(name.endswith("shown:count") for name in names()), "Flower to show the step")
+    until(lambda: any(name.endswith("shown:count") for name in names()), "Flower to show the step")
     (task,) = (
         name
         for name, one in ask(seen, reader, "api/tasks").json().items()
@@ -138,7 +139,7 @@ def test_flower_says_nothing_to_anybody_else(seen: Seen) -> None:
     for path in ("", "tasks", "static/js/flower.js", "metrics", "healthcheck", "api/workers"):
         answer = ask(seen, requests.Session(), path)
         assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (303, "/login")
-        direct = requests.get(f"http://127.0.0.1:{seen.port}/flower/{path}", timeout=10)
+        direct = requests.get(f"http://127.0.0.1:{seen.port}/flower/{path}", timeout=GUARD_S)
         # What anybody may have, of whatever Flower there is: its files, and that it lives.
         is_open = path.startswith("static/") or path in ("healthcheck", "metrics")
         assert direct.status_code == (200 if is_open else 401), path
@@ -148,7 +149,7 @@ def test_flower_says_nothing_to_anybody_else(seen: Seen) -> None:
 
 def test_only_who_may_operate_everything_steers_workers_and_nobody_sends_tasks(seen: Seen) -> None:
     reader, operator = seen.sign_in("read"), seen.sign_in("operate")
-    workers = eventually(
+    workers = until(
         lambda: list(ask(seen, reader, "api/workers?refresh=1").json()), "Flower to know the workers"
     )
     (code,) = (one for one in workers if one.startswith("code@"))
@@ -175,7 +176,7 @@ def test_no_flower_is_started_beside_one_that_is_named(tmp_path: Path) -> None:
         assert "flower" not in found["pids"]
         assert found["flower"] == f"{found['api']}/flower/"
         token = (tmp_path / "token").read_text().strip()
-        asked = Seen(found["api"], token, 1).sign_in("read").get(found["flower"], timeout=30)
+        asked = Seen(found["api"], token, 1).sign_in("read").get(found["flower"], timeout=GUARD_S)
         assert (asked.status_code, "No Flower answers at http://127.0.0.2:1." in asked.text) == (503, True)
     finally:
         kill_all(left_behind(tmp_path))

@@ -9,10 +9,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import zygote
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/write-a-tool.md").read_text(encoding="utf-8")
@@ -74,21 +76,24 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def _forked(installed: Path) -> Iterator[None]:
+    """What is forked in this module finds both packages: its zygote was started so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(zygote.ADDRESS, os.environ[zygote.ADDRESS])
+        patch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)
+        started = zygote.prepare()
+        yield
+        zygote.end(started)
+
+
 @pytest.fixture
-def noetl(installed: Path, tmp_path: Path) -> Noetl:
+def noetl(_forked: None, tmp_path: Path) -> Noetl:
     """The command, in an environment that has both packages."""
 
     def run(*argv: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(installed), "NOETL_HOME": str(tmp_path / "home")}
-        return subprocess.run(
-            [sys.executable, "-m", "noetl", *argv],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        variables = {**os.environ, "NOETL_HOME": str(tmp_path / "home")}
+        return zygote.run(["noetl", *argv], cwd=tmp_path, env=variables, capture_output=True, text=True)
 
     return run
 

@@ -17,6 +17,7 @@ import requests
 from packaging.version import Version
 
 from tests.ports import free_port
+from tests.waiting import GUARD_S, until
 
 from .packaging import (
     ROOT,
@@ -29,9 +30,8 @@ from .packaging import (
     metadata_version,
     ports,
 )
-from .stack import eventually
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 HELLO = """
 apiVersion: noetl.io/v2
@@ -99,19 +99,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(clone, build_wheel(clone, folder / "wheel"), build_sdist(clone, folder / "sdist"))
 
 
-@pytest.fixture(
-    scope="module",
-    params=["wheel", pytest.param("sdist", marks=pytest.mark.full("another installation"))],
-)
-def environment(
-    request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory
-) -> Environment:
-    """Has the wheel installed, or what pip makes of the source distribution."""
-    made = Environment.make(tmp_path_factory.mktemp(request.param))
-    made.install("--no-deps", str(getattr(built, request.param)))
+@pytest.fixture(scope="module")
+def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Has the wheel installed."""
+    made = Environment.make(tmp_path_factory.mktemp("wheel"))
+    made.install("--no-deps", str(built.wheel))
     for name, text in (("hello", HELLO), ("bell", BELL), ("old", OLD)):
         (made.work / f"{name}.yaml").write_text(text)
     return made
+
+
+@pytest.mark.full("another installation")
+def test_pip_makes_the_same_of_the_source_distribution(built: Built, tmp_path: Path) -> None:
+    (made,) = (build_wheel(built.sdist, tmp_path / "made"),)
+    assert made.name == built.wheel.name
+    contents = []
+    for one in (made, built.wheel):
+        with zipfile.ZipFile(one) as archive:
+            contents.append({entry.filename: entry.CRC for entry in archive.infolist()})
+    assert contents[0] == contents[1]
 
 
 def test_nothing_of_the_checkout_is_importable(environment: Environment) -> None:
@@ -129,13 +135,40 @@ def test_the_commands_that_need_no_service_run(environment: Environment) -> None
     assert _result(environment.run("noetl", "run", "hello.yaml", "--json"))["said"] == "Hello, world!"
     assert _result(environment.run("noetl", "run", "bell.yaml", "--json"))["seen"] == ["00", "11"]
     assert "noetl, version 0." in environment.run("python", "-m", "noetl", "--version").stdout
-    environment.run("noetl", "validate", "old.yaml", "hello.yaml", "bell.yaml")
-    assert "NOETL454" in environment.run("noetl", "validate", "--explain", "NOETL454").stdout
-    environment.run("noetl", "migrate", "old.yaml")
-    assert "flowchart" in environment.run("noetl", "graph", "hello.yaml").stdout
-    assert "python" in environment.run("noetl", "tool", "list").stdout
-    schema = json.loads(environment.run("noetl", "schema").stdout)
-    assert schema["properties"]["tests"]["description"].startswith("What `noetl test` tries")
+    asked = (
+        ["validate", "old.yaml", "hello.yaml", "bell.yaml"],
+        ["validate", "--explain", "NOETL454"],
+        ["migrate", "old.yaml"],
+        ["graph", "hello.yaml"],
+        ["tool", "list"],
+        ["schema"],
+    )
+    answers = json.loads(environment.run("python", "-c", ONE_BY_ONE, json.dumps(asked)).stdout)
+    assert [code for code, _ in answers] == [0] * len(asked), answers
+    _, explained, _, graph, tools, schema = (said for _, said in answers)
+    assert "NOETL454" in explained
+    assert "flowchart" in graph
+    assert "python" in tools
+    assert json.loads(schema)["properties"]["tests"]["description"].startswith("What `noetl test` tries")
+
+
+#: Runs commands one behind the other, and prints the exit code of each and what it says.
+ONE_BY_ONE = """
+import contextlib, io, json, sys
+from noetl.cli.main import main
+answers = []
+for words in json.loads(sys.argv[1]):
+    said = io.StringIO()
+    sys.argv[1:] = words
+    with contextlib.redirect_stdout(said):
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code or 0
+    answers.append((code, said.getvalue()))
+print(json.dumps(answers))
+"""
 
 
 def test_a_run_that_failed_goes_on_with_the_fix(environment: Environment) -> None:
@@ -184,14 +217,14 @@ def test_a_worker_of_celery_and_a_server_run_an_execution(
         environment.running("worker", worker, **settings),
     ):
         server = f"http://127.0.0.1:{port}"
-        eventually(lambda: _answers(f"{server}/api/health"), "the server")
+        until(lambda: _answers(f"{server}/api/health"), "the server")
         done = environment.run("noetl", "run", "hello.yaml", "--server", server, "--json")
     assert _result(done)["said"] == "Hello, world!"
 
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=5).ok
+        return requests.get(url, timeout=GUARD_S).ok
     except requests.RequestException:
         return False
 
