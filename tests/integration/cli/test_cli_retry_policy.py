@@ -7,10 +7,13 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+
+from noetl import bootstrap
 
 from .conftest import Cli
 
@@ -105,13 +108,17 @@ def test_ctrl_c_calls_off_the_next_attempt(program: Program, cli: Cli) -> None:
     assert "was called off" in cli("execution", "show", first).out
 
 
-def test_a_run_that_was_killed_between_attempts_goes_on_with_resume(cli: Cli, program: Program) -> None:
-    _write("3s", failures=2)
+def test_a_run_that_was_killed_between_attempts_goes_on_with_resume(
+    cli: Cli, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write("1h", failures=2)
     run, first = _begin(program)
     refused = cli("execution", "resume", first)
     assert "runs in another process of this machine" in refused.err
     run.kill()
     run.communicate()
+    # An hour later.
+    monkeypatch.setattr(bootstrap, "now", lambda: datetime.now(UTC) + timedelta(hours=1, minutes=1))
     resumed = cli("execution", "resume", first)
     assert (resumed.code, resumed.out.strip()) == (0, "21"), resumed.err
     assert Path("started").read_text() == "x"
