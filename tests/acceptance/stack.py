@@ -47,8 +47,6 @@ from tests.waiting import GUARD_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
-eventually = until
-
 #: What every stack runs unless told otherwise.
 CORE = ("scheduler", "code", "io")
 

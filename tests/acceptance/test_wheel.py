@@ -196,7 +196,7 @@ def _result(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return found
 
 
-@pytest.mark.full("the checkout runs it too")
+@pytest.mark.long("test_up.py runs it from the checkout, and the next test a server and a worker from here")
 def test_the_whole_stack_runs(environment: Environment) -> None:
     done = environment.run("noetl", "up", "--run", "hello.yaml", "--json", **ports())
     assert _result(done)["said"] == "Hello, world!"
@@ -208,8 +208,9 @@ def test_a_worker_of_celery_and_a_server_run_an_execution(
     environment: Environment, empty_postgres_url: str, broker_of_module: str
 ) -> None:
     settings = {"NOETL_DATABASE_URL": empty_postgres_url, "NOETL_BROKER_URL": broker_of_module}
-    environment.run("noetl", "db", "upgrade", **settings)
-    environment.run("noetl", "db", "check", **settings)
+    asked = json.dumps([["db", "upgrade"], ["db", "check"]])
+    answers = json.loads(environment.run("python", "-c", ONE_BY_ONE, asked, **settings).stdout)
+    assert [code for code, _ in answers] == [0, 0], answers
     port = str(free_port())
     worker = ["-m", "celery", "-A", "noetl", "worker", "-Q", "scheduler,python,default", "-P", "solo"]
     with (
