@@ -29,7 +29,7 @@ class Gate:
         return (
             "import os, pathlib, time\n"
             f"_gate = pathlib.Path({str(self._folder)!r})\n"
-            f"(_gate / f'came-{{{who}}}').touch()\n"
+            f"(_gate / ('came-' + str({who}))).touch()\n"
             f"while not (_gate / 'open').exists(): time.sleep({_PAUSE_S})\n"
         )
 
