@@ -86,11 +86,15 @@ def mortal(
         yield running
 
 
+def is_idle(stack: Stack) -> bool:
+    return stack.sql("SELECT 1 FROM execution WHERE ended_at IS NULL LIMIT 1") == []
+
+
 def kill_one(stack: Stack, ionq: IonQServer, chance: random.Random, number: int) -> str:
-    """SIGKILL to a process, or a whole worker, when some more requests have come in. Yields the
-    last of them."""
+    """SIGKILL to a process, or a whole worker, when some more requests have come in, or nobody has
+    any more to ask. Yields the last request."""
     enough = len(ionq.asked) + chance.randint(1, 8)
-    reach(stack, lambda: len(ionq.asked) >= enough, "requests of workers")
+    reach(stack, lambda: len(ionq.asked) >= enough or is_idle(stack), "requests of workers")
     last = " ".join(ionq.asked[-1])
     if is_whole(number):
         kill_worker(stack, chance)
