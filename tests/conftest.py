@@ -26,7 +26,7 @@ from . import remains, scratch, services, zygote
 from .budget import examples, is_chosen, profile
 from .needed import running
 
-pytest_plugins = ["tests.changed"]
+pytest_plugins = ("tests.changed", "tests.costs")
 
 # How long one example takes says how fast this machine is.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
