@@ -130,6 +130,7 @@ def formation(
         yield made
 
 
+@pytest.mark.quick("what is started as it stands, and not forked, is tried first")
 def test_every_line_of_the_procfile_starts_does_its_part_and_ends_when_it_is_told_to(
     formation: Formation,
 ) -> None:

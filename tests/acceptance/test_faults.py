@@ -364,6 +364,7 @@ def test_executions_survive_a_broker_that_forgets_everything(
     faulty.check_logs()
 
 
+@pytest.mark.quick("the whole stack, PostgreSQL, Redis, and a kill of everything")
 def test_everything_may_die_at_once(faulty: Stack, faulty_broker: RedisServer, effects: Path) -> None:
     executions = begin_all(faulty, effects)
     under_way(faulty, executions)
