@@ -140,7 +140,7 @@ def test_many_rows_go_in_and_out_and_take_no_more_memory_than_few(tool: DuckDb) 
     some, others = many[:5_000], many[5_000:]
     few = peak(lambda: run(tool, table="t", rows=some))
 
-    assert peak(lambda: run(tool, table="t", rows=others)) < 1.2 * few
+    assert peak(lambda: run(tool, table="t", rows=others)) < 1.5 * few
     assert rows(tool, "from t order by id") == many
 
 
