@@ -14,14 +14,14 @@ import socket
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 _LOCKS = Path("/tmp/noetl-test-ports")
 #: Above what services of a machine listen on, below what kernels give to clients (Linux: 32,768 and
 #: more, macOS: 49,152 and more).
 _PORTS = range(18_000, 32_000)
 
-_kept: list[IO[bytes]] = []
+#: Open files that nobody closes: what they lock is kept until this process ends.
+_kept: list[int] = []
 
 
 def free_port() -> int:
@@ -31,7 +31,7 @@ def free_port() -> int:
         if _keep(port):
             if _is_free(port):
                 return port
-            _kept.pop().close()
+            os.close(_kept.pop())
     raise OSError(f"all ports from {_PORTS.start} to {_PORTS.stop - 1} are taken")
 
 
@@ -43,11 +43,11 @@ def _candidates() -> Iterator[int]:
 
 def _keep(port: int) -> bool:
     _LOCKS.mkdir(mode=0o777, exist_ok=True)
-    lock = (_LOCKS / str(port)).open("ab")
+    lock = os.open(_LOCKS / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        lock.close()
+        os.close(lock)
         return False
     _kept.append(lock)
     return True
