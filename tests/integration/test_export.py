@@ -399,6 +399,11 @@ def test_a_question_is_answered_while_executions_run(
     assert answer(engine, "WITH token AS (SELECT 1) SELECT count(*) FROM token") == [(1,)]
 
 
+def test_questions_are_answered_on_sqlite_as_well(small: Runtime) -> None:
+    query = "SELECT e.status, t.status FROM execution e JOIN task_run t USING (execution_id)"
+    assert answer(small, query) == [("completed", "done")]
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

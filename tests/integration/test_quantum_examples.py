@@ -177,7 +177,7 @@ def test_a_job_on_ionq_is_estimated_submitted_and_fetched(
 @pytest.mark.parametrize(
     ("strengths", "depths"),
     [
-        (3, 4),
+        pytest.param(3, 4, marks=pytest.mark.full("the Bell state is tried")),
         pytest.param(
             20,
             20,
