@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import uuid
 from collections.abc import Iterator
 
 import psutil
@@ -12,13 +13,13 @@ import psutil
 #: Every process that a test starts inherits this variable, unless the test empties its environment.
 VARIABLE = "TESTED_BY"
 #: Seconds in which what was told to end may still end.
-GRACE_S = 10.0
+GRACE_S = 60.0
 
 
 def mark() -> None:
     """From now on, processes that this one starts can be found, workers of xdist and what they
     start among them."""
-    os.environ[VARIABLE] = f"pytest-{os.getpid()}-{time.time_ns()}"
+    os.environ[VARIABLE] = f"pytest-{uuid.uuid4()}"
 
 
 def end() -> list[str]:
@@ -48,5 +49,5 @@ def _killed(process: psutil.Process) -> str:
         test = process.environ().get("PYTEST_CURRENT_TEST", "no test")
         said += f" {' '.join(process.cmdline())} (started by {test})"
         process.kill()
-        process.wait(10)
+        process.wait()
     return said
