@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import subprocess
 import threading
 from pathlib import Path
 
@@ -55,11 +57,11 @@ def busy(tmp_path: Path) -> Supervisor:
 def test_workers_that_are_still_at_work_are_named_once_and_may_be_hurried(
     busy: Supervisor, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hurried_at = (supervising.QUIET_S + supervising.GRACE_S) / 2
+    monkeypatch.setattr(supervising, "GRACE_S", math.inf)
 
     def sleep(seconds: float) -> None:
         Clock.sleep(clock, seconds)
-        if clock.now > hurried_at:
+        if clock.now > 2 * supervising.QUIET_S:
             busy.hurry()
 
     monkeypatch.setattr(clock, "sleep", sleep)
@@ -69,18 +71,21 @@ def test_workers_that_are_still_at_work_are_named_once_and_may_be_hurried(
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
-def test_who_is_hurried_waits_for_nobody(busy: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervising, "GRACE_S", 3600)
-    busy.hurry()
-    pids = list(busy.pids.values())
-    busy.stop(announce=True)
-    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+def test_what_does_not_end_within_the_grace_is_killed(
+    busy: Supervisor, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at: list[float] = []
+    kill = subprocess.Popen.kill
 
+    def note(process: subprocess.Popen[bytes]) -> None:
+        killed_at.append(clock.now)
+        kill(process)
 
-def test_what_does_not_end_within_the_grace_is_killed(busy: Supervisor, clock: Clock) -> None:
+    monkeypatch.setattr(subprocess.Popen, "kill", note)
     pids = list(busy.pids.values())
     busy.stop()
-    assert clock.now > supervising.GRACE_S
+    assert killed_at
+    assert killed_at[0] == pytest.approx(supervising.GRACE_S, abs=0.1)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
