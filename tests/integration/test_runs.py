@@ -421,8 +421,7 @@ def test_parallel_loops_keep_order_isolate_iterations_and_reduce(run: Run, tmp_p
               import pathlib, time
               (pathlib.Path(folder) / str(i)).touch()
               # Every third one ends behind the one that began after it.
-              while i % 3 == 0 and not (pathlib.Path(folder) / str(i + 1)).exists():
-                  time.sleep(0.005)
+              while i % 3 == 0 and not (pathlib.Path(folder) / str(i + 1)).exists(): time.sleep(0.005)
               result = {"id": item["id"], "i": i, "double": item["id"] * 2}
             set: {mine: "{{ output.double }}", iter.flag: "{{ item.id % 2 == 0 }}"}
           - name: keep
