@@ -12,6 +12,7 @@ from noetl.facts.json import Json
 from noetl.facts.tasks import TaskLoopStarted
 from noetl.forecast.foresee import PlanInput, foresee
 from noetl.forecast.model import ArcForecast, Forecast, Rendered, StepForecast
+from noetl.forecast.shape import as_json
 from noetl.forecast.tasks import Kinds
 from noetl.net.model import Net
 from noetl.tools.code.quoting import CommandLine
@@ -21,7 +22,10 @@ from noetl.tools.kit.registry import kinds, touches
 def contradictions(net: Net, payload: Json, overrides: Json, events: Sequence[Event]) -> Iterator[str]:
     """Every fact of `events` that the plan of `net` had ruled out."""
     plan = foresee(net, PlanInput(Kinds(kinds(), touches, CommandLine), payload, overrides))
+    json.dumps(as_json(plan), allow_nan=False)
     steps = {step.name: step for step in plan.steps}
+    if sorted([*steps, *plan.unreached]) != sorted(net.steps):
+        yield f"steps {[*steps]} and, not reached, {plan.unreached}"
     for event in events:
         yield from _of_all(plan, event)
         name = event.draft.step

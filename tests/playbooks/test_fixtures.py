@@ -29,7 +29,7 @@ RUNS = [
     and "meta." not in case.body
     and not re.search(r"sleep\(\d\d", case.body)
 ]
-SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=24, full=2, long=1)]
+SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=24, full=8, long=1)]
 
 
 def test_an_execution_passes_the_test_that_is_made_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
