@@ -9,11 +9,13 @@ import re
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import zygote
+from tests.waiting import until
 
 from .pages import ROOT
 
@@ -33,10 +35,13 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\x07")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A directory with the command, to stand on PATH."""
+    """A directory with the command, to stand on PATH: it is forked from what has imported it."""
     file = tmp_path / "bin" / "noetl"
     file.parent.mkdir()
-    file.write_text(f"#!{sys.executable}\nfrom noetl.cli.main import main\nmain()\n")
+    file.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from tests import zygote\nsys.exit(zygote.run(['noetl', *sys.argv[1:]]).returncode)\n"
+    )
     file.chmod(0o755)
     return file.parent
 
@@ -72,24 +77,26 @@ def terminal(program: Path, tmp_path: Path) -> Iterator[int]:
         os.close(ours)
 
 
-def read_until(terminal: int, text: str, seconds: float = 60) -> str:
-    """What the terminal shows, once that ends with `text`, or all there was when the time is
-    over."""
-    shown, end = "", time.monotonic() + seconds
-    while not shown.endswith(text) and time.monotonic() < end:
-        if select.select([terminal], [], [], 0.2)[0]:
+def read_until(terminal: int, text: str) -> None:
+    """Reads what the terminal shows until that ends with `text`."""
+    shown = ""
+
+    def ends() -> bool:
+        nonlocal shown
+        if select.select([terminal], [], [], 0)[0]:
             shown = _ESCAPES.sub("", shown + os.read(terminal, 65536).decode())
-    return shown
+        return shown.endswith(text)
+
+    until(ends, lambda: f"the terminal to show {text!r}: it shows {shown!r}")
 
 
+@pytest.mark.full("a terminal; what the program answers to each shell is asked below")
 def test_bash_completes_commands_options_values_and_names_of_files(terminal: int) -> None:
-    shown = {}
     for typed, wanted in TYPED.items():
         os.write(terminal, typed.encode() + b"\t")
-        shown[typed] = read_until(terminal, wanted)
+        read_until(terminal, wanted)
         os.write(terminal, b'\x15echo don""e\n')
         read_until(terminal, "done\n")
-    assert {typed: line for typed, line in shown.items() if not line.endswith(TYPED[typed])} == {}
 
 
 def _complete(shell: str, words: str) -> str:
@@ -98,18 +105,11 @@ def _complete(shell: str, words: str) -> str:
     typed = words.split(" ")
     position = typed[-1] if shell == "fish" else str(len(typed) - 1)
     asked = {"COMP_WORDS": words, "COMP_CWORD": position, "_NOETL_COMPLETE": f"{shell}_complete"}
-    call = [sys.executable, "-c", "from noetl.cli.main import main; main()"]
-    return subprocess.run(
-        call, env={**os.environ, **asked}, capture_output=True, text=True, check=True
-    ).stdout
+    environment = {**os.environ, **asked}
+    return zygote.run(["noetl"], env=environment, capture_output=True, text=True, check=True).stdout
 
 
-_ALSO = pytest.mark.full("the same in another shell")
-
-
-@pytest.mark.parametrize(
-    "shell", ["bash", pytest.param("zsh", marks=_ALSO), pytest.param("fish", marks=_ALSO)]
-)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_documented_completion_is_there_for_each_shell(shell: str) -> None:
     assert f"_NOETL_COMPLETE={shell}_source noetl" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     assert "validate" in _complete(shell, "noetl val")

@@ -13,8 +13,6 @@ import os
 import re
 import runpy
 import shlex
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from noetl import bootstrap
 from noetl.api.app import create_app
 from noetl.cli.main import main
 from noetl.config import Settings
+from tests import zygote
 from tests.ports import free_port
 
 GUIDES = sorted(file.name for file in (ROOT / "docs/how-to").glob("*.md"))
@@ -131,13 +130,20 @@ class Reader:
         return None
 
     def _do(self, command: str) -> Ended:
-        if command.startswith("noetl ") and not re.search(r"[|<>]", command):
-            return self._here(shlex.split(command)[1:])
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        words = ["bash", "-c", command]
-        done = subprocess.run(
-            words, cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
-        )
+        """Without a process of its own where it is `noetl`, whose output may go to a file; else in
+        a fork."""
+        words = shlex.split(command)
+        assert not {"|", "<", "&&"} & set(words), f"the test knows no such command: {command}"
+        if words[0] == "noetl":
+            begin, *file = (part.strip() for part in command.split(" > "))
+            ended = self._here(shlex.split(begin)[1:])
+            if file:
+                self.write(file[0], ended.out)
+            return ended
+        program, *arguments = words[1:]
+        assert words[0] == "python"
+        module = arguments if program == "-m" else [Path(program).stem, *arguments]
+        done = zygote.run(module, cwd=self.folder, capture_output=True, text=True)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def _here(self, argv: list[str]) -> Ended:

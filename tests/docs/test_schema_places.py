@@ -4,13 +4,13 @@ playbook."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+
+from tests import zygote
 
 HEAD = {
     "apiVersion": "noetl.io/v2",
@@ -98,7 +98,7 @@ def _document(fault: str) -> Any:
 
 @pytest.fixture(scope="module")
 def checker() -> jsonschema.Draft202012Validator:
-    done = subprocess.run([sys.executable, "-m", "noetl", "schema"], check=True, capture_output=True)
+    done = zygote.run(["noetl", "schema"], check=True, capture_output=True)
     return jsonschema.Draft202012Validator(json.loads(done.stdout))
 
 
