@@ -212,7 +212,8 @@ def _stand_ins(net: Net, log: list[Event], book: _Notebook) -> Iterator[tuple[st
             name = step.name if len(step.calls) == 1 else f"{step.name}.{task.name}"
             yield from _of_task(name, step, task, events, book)
         if step.loop is not None and step.loop.cursor is not None:
-            yield from _claims(f"{step.name}.{step.loop.cursor.name}", events, book)
+            whole = step.loop.process == "frame"
+            yield from _claims(f"{step.name}.{step.loop.cursor.name}", events, book, whole=whole)
 
 
 def _of_task(
@@ -286,14 +287,19 @@ def _extras(extras: JsonMap, book: _Notebook, name: str) -> JsonMap:
     return {"extras": book.value(dict(extras), f"What the tool said of {name}")} if extras else {}
 
 
-def _claims(name: str, events: list[Event], book: _Notebook) -> Iterator[tuple[str, Json]]:
+def _claims(name: str, events: list[Event], book: _Notebook, *, whole: bool) -> Iterator[tuple[str, Json]]:
+    """What claims yielded. Where an iteration is a `whole` claim, its rows are its only item."""
     facts = [event.fact for event in events if isinstance(event.fact, LoopClaimed)]
     claimed = [
         _failure(fact.error, {}, book, name)
         if fact.error is not None
-        else {"recorded": {"rows": book.value(fact.items, f"Rows of {name}")}}
+        else {"recorded": {"rows": _take_rows(book.value(fact.items, f"Rows of {name}"), whole=whole)}}
         for fact in facts
         if fact.count or fact.error is not None
     ]
     if facts:
         yield name, claimed or {"recorded": {"rows": []}}
+
+
+def _take_rows(items: Json, *, whole: bool) -> Json:
+    return items[0] if whole and isinstance(items, list) and len(items) == 1 else items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 
 import pytest
 
@@ -13,25 +13,27 @@ from noetl.usecases.runtime import Runtime
 
 from .web import serving
 
-#: Bytes of JSON that the log takes: of everything, and of nothing but numbers and the like.
-INLINE = {"inline": 1 << 30, "by_reference": 1}
 
-
-@pytest.fixture(
-    scope="module",
-    params=["inline", pytest.param("by_reference", marks=pytest.mark.full("the corpus a second time"))],
-)
-def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    """A run says the same whatever is kept by reference."""
-    home = tmp_path_factory.mktemp("home")
-    settings = Settings(
-        home=home,
-        allow_private_networks=True,
-        inline_bytes=INLINE[request.param],
-    )
+@contextmanager
+def _opened(folders: pytest.TempPathFactory, inline_bytes: int) -> Iterator[Runtime]:
+    settings = Settings(home=folders.mktemp("home"), allow_private_networks=True, inline_bytes=inline_bytes)
     # Files that playbooks name lie below the working directory, as data of tests do.
-    files = tmp_path_factory.mktemp("files")
+    files = folders.mktemp("files")
     with chdir(files), bootstrap.local(settings, base_dir=files) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def rt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """Its log takes values of any size."""
+    with _opened(tmp_path_factory, 1 << 30) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def rt_by_reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """Its log takes nothing but numbers and the like; all else is kept by reference."""
+    with _opened(tmp_path_factory, 1) as opened:
         yield opened
 
 

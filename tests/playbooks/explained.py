@@ -16,7 +16,7 @@ from noetl.history.shape import as_json, comparison_as_json
 from noetl.net.model import Net
 
 #: At how many versions each execution is explained, the last one among them.
-_MOMENTS = 4
+_MOMENTS = 2
 
 
 def unexplained(net: Net, events: Sequence[Event]) -> Iterator[str]:

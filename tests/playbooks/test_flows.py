@@ -36,7 +36,6 @@ def test_the_dialects_agree(flow: str) -> None:
 
 # What is kept by reference is named by its digest, and http answers hold the time: these flows are
 # run with all inline.
-@pytest.mark.parametrize("rt", ["inline"], indirect=True)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_every_dialect_has_the_same_history(flow: str, rt: Runtime, web: str) -> None:
     told = {dialect: _history(rt, flow, case, web) for dialect, case in FLOWS[flow].items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from playbooks import playbook
 
 from noetl.dsl.read.source import read
 from noetl.errors import BadRequest
+from noetl.facts.json import Json
+from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import control
 from noetl.usecases.catalog import UNNAMED
@@ -108,3 +111,23 @@ def test_what_the_log_does_not_have_is_left_out_or_said(tool: str, stand_ins: st
     assert (given if given is None else given["start"]["error"]["type"]) == stand_ins
     assert len(fixture.notes) == notes
     assert fixture.test["expect"]["status"] == "failed"
+
+
+@pytest.mark.parametrize("process", ["row", "frame"])
+def test_rows_of_a_claim_stand_in_for_it_whatever_an_iteration_is(process: str) -> None:
+    claim = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs LIMIT :max_rows) RETURNING id"
+    cursor = {"kind": "postgres", "claim": claim}
+    loop = {"cursor": cursor, "iterator": "jobs", "spec": {"frame": {"max_rows": 2, "process": process}}}
+    frames = [[{"id": 1}, {"id": 2}], [{"id": 3}]]
+    left = iter(frames)
+
+    def take(_: Call) -> Json:
+        rows = next(left, [])
+        return {"rows": rows, "row_count": len(rows), "columns": ["id"]}
+
+    text = json.dumps([{"step": "start", "loop": loop, "tool": {"kind": "noop"}}])
+    sim = Simulation(playbook(text), {"postgres": take})
+    run = sim.start()
+    sim.rest()
+    stand_ins = make_fixture(sim.rt, run).test["stand_ins"]
+    assert stand_ins == {"start.claim": [{"recorded": {"rows": rows}} for rows in frames]}
