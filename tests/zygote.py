@@ -214,11 +214,13 @@ def folder() -> Path:
 
 
 def _order(message: bytes, streams: Sequence[int]) -> socket.socket:
-    asking = socket.socket(socket.AF_UNIX)
-    asking.connect(os.environ[ADDRESS])
-    socket.send_fds(asking, [struct.pack("!I", len(message))], list(streams))
-    asking.sendall(message)
-    return asking
+    with contextlib.ExitStack() as opening:
+        asking = opening.enter_context(socket.socket(socket.AF_UNIX))
+        asking.connect(os.environ[ADDRESS])
+        socket.send_fds(asking, [struct.pack("!I", len(message))], list(streams))
+        asking.sendall(message)
+        opening.pop_all()
+        return asking
 
 
 def _receive(stream: socket.socket) -> bytes:
