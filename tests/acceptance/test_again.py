@@ -162,9 +162,12 @@ def test_every_payment_is_made_once(mortal: Stack, dsn: str, barrier: Barrier, e
     assert mortal.wait([first])[first].status == ending
     before = len(ask(dsn, "select n from paid"))
     ask(dsn, "update switch set broken = false")
+    # It does not end before a second one is asked for.
+    barrier.close()
     second = retry.retry(mortal.rt, RetryRequest(first, confirmed=True)).execution_id
     with pytest.raises(Conflict, match="is being retried by"):
         retry.retry(mortal.rt, RetryRequest(first, confirmed=True))
+    barrier.open()
     _kill_until(mortal, chance, second, barrier)
     row = mortal.wait([second])[second]
     assert (row.status, row.error) == ("completed", None), f"seed {SEED}"

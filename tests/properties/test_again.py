@@ -212,7 +212,6 @@ def _cut_short(sim: Simulation, execution_id: str, delivered: int) -> None:
     _finish(sim, execution_id)
 
 
-@settings(max_examples=examples(25))
 @given(book=_books(), salt=st.integers(0, 999), number=st.integers(0, 99), flaky=st.booleans())
 def test_a_new_version_comes_to_what_a_fresh_run_of_it_comes_to(
     book: Book, salt: int, number: int, flaky: bool

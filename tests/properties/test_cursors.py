@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from books import Book, tool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from promises import broken
 from test_interleavings import schedules
@@ -19,7 +19,6 @@ from noetl.facts.events import LoopClaimed
 from noetl.facts.json import Json
 from noetl.facts.reference import load_value
 from noetl.pipeline.model import Call
-from tests.budget import examples
 
 
 @dataclass
@@ -100,7 +99,6 @@ def played(book: Book, table: Table, schedule: Schedule) -> tuple[World, list[in
         world.abandon()
 
 
-@settings(max_examples=examples(25))
 @given(book=cursors(), rows=st.integers(0, 7), schedule=schedules())
 def test_no_row_is_lost_where_a_claim_can_be_repeated(book: Book, rows: int, schedule: Schedule) -> None:
     table = Table(rows, ledger=True)
@@ -117,7 +115,6 @@ def test_no_row_is_lost_where_a_claim_can_be_repeated(book: Book, rows: int, sch
     }
 
 
-@settings(max_examples=examples(25))
 @given(book=cursors(), rows=st.integers(0, 7), schedule=schedules())
 def test_every_row_that_is_recorded_is_worked_on(book: Book, rows: int, schedule: Schedule) -> None:
     table = Table(rows, ledger=False)
@@ -158,7 +155,6 @@ def test_a_healthy_cursor_needs_no_sweeper_and_its_chords_bodies_are_enough(wake
         world.abandon()
 
 
-@settings(max_examples=examples(25))
 @given(book=cursors(), rows=st.integers(0, 7), schedule=schedules("cancel"))
 def test_a_cursor_that_is_cancelled_ends(book: Book, rows: int, schedule: Schedule) -> None:
     assert played(book, Table(rows, ledger=False), schedule)[2] == []

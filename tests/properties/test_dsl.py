@@ -152,7 +152,7 @@ def _mutated(draw: st.DrawFn) -> Any:
     return data
 
 
-@settings(max_examples=examples(250), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(_mutated())
 def test_mutated_playbooks_are_answered_with_problems_that_have_a_place(data: Any) -> None:
     result = _compile(yaml.safe_dump(data, allow_unicode=True))
@@ -276,7 +276,7 @@ _PLAYBOOKS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_PLAYBOOKS)
 def test_playbooks_of_the_rules_dialect_compile_or_have_problems_with_a_place(
     playbook: dict[str, Any],

@@ -2,7 +2,7 @@
 
 The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest
 tests/properties/test_fuzz.py` tries the same ones again, and `NOETL_FUZZ_MUTANTS` says how many
-there are (4,000, in the quick profile 1,000).
+there are (2,500, in the quick profile 500).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.budget import budget
 from tests.playbooks.corpus import cases
 
 SEED = int(os.environ["NOETL_FUZZ_SEED"])
-MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=1_000, full=4_000, long=500_000)
+MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=500, full=2_500, long=500_000)
 #: Of hundreds of mutants at the least: few of them compile.
 SHARDS = max(4, MUTANTS // 25_000)
 

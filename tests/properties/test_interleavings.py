@@ -11,6 +11,7 @@ from promises import Outcome, broken, undisturbed
 from world import OPERATIONS, Schedule, World
 
 from noetl.facts.json import Json
+from tests.budget import examples
 
 TOOLS = {"python": tool}
 
@@ -73,7 +74,7 @@ def test_tangles_of_arcs_and_joins_end(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 6))
+@settings(max_examples=examples(8))
 @given(book=books(calls=True), schedule=schedules())
 def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, schedule: Schedule) -> None:
     expected = undisturbed(book, dict(TOOLS))
@@ -82,7 +83,7 @@ def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, 
     assert played(book, schedule, expected) == []
 
 
-@settings(max_examples=max(10, settings().max_examples // 6))
+@settings(max_examples=examples(8))
 @given(book=books(wild=True, calls=True), schedule=schedules("cancel"))
 def test_wild_books_that_call_others_leave_nobody_behind(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []

@@ -134,5 +134,5 @@ class SlotMachine(RuleBasedStateMachine):
         raise AssertionError(f"{len(self.open)} were never served")
 
 
-SlotMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+SlotMachine.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
 TestSlots = SlotMachine.TestCase

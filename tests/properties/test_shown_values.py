@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, overload
 
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -18,6 +18,7 @@ from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy
 from noetl.facts.secret import SECRET_REF
 from noetl.ui.json_text import make_visible, write_json
 from noetl.ui.values import LONGEST, PAGE, as_text, show_value
+from tests.budget import examples
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(noetl.ui.__file__).parent / "templates"),
@@ -54,6 +55,7 @@ def is_gone(reference: Any) -> Json:
     raise NotFound("It is gone.")
 
 
+@settings(max_examples=examples(60))
 @given(json_values, st.integers(0, 3))
 @example({"kind": RESULT_REF, "ref": "noetl://results/executions/7/" + "0" * 64 + ".json"}, 0)
 @example({"kind": MANIFEST, "parts": [1]}, 0)
@@ -64,6 +66,7 @@ def test_any_value_is_shown(value: Json, page: int) -> None:
     as_text(value).encode()
 
 
+@settings(max_examples=examples(60))
 @given(json_values)
 def test_what_references_load_is_shown_too(value: Json) -> None:
     loaded = [value]
@@ -71,6 +74,7 @@ def test_what_references_load_is_shown_too(value: Json) -> None:
     assert "kept outside of the log" in render(reference, load=lambda _: loaded.pop() if loaded else 1)
 
 
+@settings(max_examples=examples(60))
 @given(st.text(alphabet="<>&\"'\x00\x07\r\x1b\x7f\x85\u202e\u2066\ud800ab\n", max_size=300))
 def test_texts_are_texts_and_all_of_them_is_seen(text: str) -> None:
     for value in (text, [text], {text: text}, [{text: text}], {"x": {"y": [text, {"z": text}]}}):
@@ -82,6 +86,7 @@ def test_texts_are_texts_and_all_of_them_is_seen(text: str) -> None:
         assert "<b>" not in body
 
 
+@settings(max_examples=examples(60))
 @given(json_values, st.integers(0, 300))
 def test_json_is_that_of_the_value_up_to_where_it_is_too_long(value: Json, most: int) -> None:
     whole = json.dumps(value, ensure_ascii=False)
@@ -121,6 +126,7 @@ class Counted(Lazy):
         raise AssertionError("all of it is read")
 
 
+@settings(max_examples=examples(60))
 @given(json_values, st.integers(0, 30_000), st.integers(PAGE, 1_000_000))
 def test_of_a_long_list_one_page_is_read(item: Json, page: int, length: int) -> None:
     rows = Counted(length, item)
@@ -129,6 +135,7 @@ def test_of_a_long_list_one_page_is_read(item: Json, page: int, length: int) -> 
     assert rows.read <= PAGE
 
 
+@settings(max_examples=examples(60))
 @given(
     st.integers(1, 5), st.sampled_from(["x" * 50_000, {"a": "y" * 3_000}, list(range(3_000)), [[]] * 3_000])
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, event, given, note
+from hypothesis import assume, event, given, note, settings
 from sound_nets import play_all, sound_nets
 
 from noetl.net.model import Net
 from noetl.net.soundness import NotDecided, SoundnessBounds, Unsound, Verdict, decide
+from tests.budget import examples
 
 
 def _faults(verdict: Verdict, kind: str) -> set[str]:
@@ -17,6 +18,7 @@ def _faults(verdict: Verdict, kind: str) -> set[str]:
     )
 
 
+@settings(max_examples=examples(60))
 @given(net=sound_nets())
 def test_a_net_is_unsound_where_the_engine_can_come_to_no_proper_end(net: Net) -> None:
     note(_say(net))
@@ -37,6 +39,7 @@ def test_a_net_is_unsound_where_the_engine_can_come_to_no_proper_end(net: Net) -
         assert _faults(verdict, "dead") == never - played.stuck
 
 
+@settings(max_examples=examples(60))
 @given(net=sound_nets(most=8))
 def test_a_smaller_net_is_as_sound_as_the_whole_one(net: Net) -> None:
     note(_say(net))

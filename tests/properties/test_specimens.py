@@ -59,7 +59,7 @@ def _places(value: Json, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 @given(data=st.data())
 @settings(
-    max_examples=examples(1500), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 def test_a_file_with_any_value_in_any_place_is_answered(data: st.DataObject) -> None:
     said = json.loads(_exported())

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import BadRequest
@@ -20,6 +20,7 @@ from noetl.usecases.facets import write_facets
 from noetl.usecases.fields import FIELDS, find_field, holds
 from noetl.usecases.ports import ExecutionRow, Store
 from noetl.usecases.where import parse_where
+from tests.budget import examples
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ERRORS = (
@@ -134,6 +135,7 @@ def filled() -> Iterator[Store]:
     store.close()
 
 
+@settings(max_examples=examples(60))
 @given(CONDITIONS)
 def test_those_are_found_of_which_a_condition_is_true(filled: Store, text: str) -> None:
     condition = parse_where(text, NOW)
@@ -142,6 +144,7 @@ def test_those_are_found_of_which_a_condition_is_true(filled: Store, text: str) 
     assert found == {row.execution_id for row in ROWS if holds(condition, row)}
 
 
+@settings(max_examples=examples(60))
 @given(CONDITIONS)
 def test_those_are_counted_of_which_a_condition_is_true(filled: Store, text: str) -> None:
     condition = parse_where(text, NOW)
@@ -151,6 +154,7 @@ def test_those_are_counted_of_which_a_condition_is_true(filled: Store, text: str
     assert found.counts == Counter(row.status for row in ROWS if holds(condition, row))
 
 
+@settings(max_examples=examples(60))
 @given(st.one_of(st.lists(WORDS, max_size=12).map(" ".join), st.text(max_size=60)))
 def test_whatever_is_written_is_read_or_answered(filled: Store, text: str) -> None:
     with suppress(BadRequest):
