@@ -28,7 +28,7 @@ from noetl.store import migrate, open_store
 from noetl.testing import START, Simulation, StillLeases, default_tools
 from noetl.usecases.ports import ENDED
 from noetl.usecases.work.leases import Worker
-from tests.budget import profile
+from tests.budget import level
 
 from .calls import Calls, called, key_of, parents
 from .scenarios import ALL_KINDS, HEAD, TOOLS
@@ -68,7 +68,7 @@ class Continued:
 def continued(version: str, folder: Path) -> Continued:
     """Goes on with the executions that `version` left, to their ends."""
     expected = json.loads(unpacked(f"{version}.json.xz"))
-    points = expected["points"][:: STEPS[profile()]]
+    points = expected["points"][:: STEPS[level()]]
     database = folder / "noetl.sqlite"
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(unpacked(f"{version}.sql.xz").decode())

@@ -32,4 +32,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All examples together may take long, and the machine may have much else to do."""
     for item in items:
         if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(6_000 if profile() == "long" else 600))
+            item.add_marker(pytest.mark.timeout(6_000 if profile() == "long" else 1_800))
