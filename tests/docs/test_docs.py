@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import Field, fields
 from datetime import UTC, datetime
 from importlib import import_module
+from runpy import run_path
 from typing import Any, get_args
 
 import click
