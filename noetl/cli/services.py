@@ -180,7 +180,8 @@ def sweeper(interval: float | None) -> None:
             sweep(rt)
         except Unavailable as error:
             log.warning("Nothing is swept: %s", error)
-        except NoetlError:
+        except Exception:
+            # Nobody else finds what messages lost: not even a defect may end it.
             log.exception("A sweep failed; the next one goes on")
     bootstrap.close(rt)
 

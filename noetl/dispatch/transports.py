@@ -29,6 +29,7 @@ from celery.app.amqp import AMQP
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem, memory, redis, virtual
 from kombu.utils.json import dumps, loads
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from noetl.dispatch.envelope import LARGEST, find_flaw_in_bytes, find_flaw_in_envelope
@@ -97,6 +98,10 @@ class RedisChannel(redis.Channel):
 
     @contextlib.contextmanager
     def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
+        if self.connection is None:
+            # A producer may still hold a channel that kombu closed with a broken connection when it
+            # declared a queue for it: it connects and tries again if it learns so.
+            raise RedisConnectionError("The channel was closed with its connection")
         # A client is a view of its pool, and the pool is another one after a lost connection.
         if client is None and (self._kept is None or self._kept.connection_pool is not self.pool):
             with super().conn_or_acquire() as self._kept:

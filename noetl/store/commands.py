@@ -106,8 +106,22 @@ _standings = (
     .where(_their_ids)
 )
 _close = update(command).where(_their_ids).values(state="closed", owner=None, lease_until=None)
-_sent = update(command).where(_their_ids).values(sent_at=bindparam("now", type_=_c.sent_at.type))
-_unsend = update(command).where(_c.queue == bindparam("its_queue"), _c.state == OPEN).values(sent_at=None)
+
+
+def _not_locked(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Those that nobody is changing. Who changes commands of many executions without their locks
+    would else wait for a turn that waits for it. What is passed over has just been claimed, closed
+    or sent; if not, it is sent again when `resend_s` is over."""
+    free = select(_c.command_id).where(*conditions).with_for_update(skip_locked=True, key_share=True)
+    return _c.command_id.in_(free)
+
+
+_sent = update(command).where(_not_locked(_their_ids)).values(sent_at=bindparam("now", type_=_c.sent_at.type))
+_unsend = (
+    update(command)
+    .where(_not_locked(_c.queue == bindparam("its_queue"), _c.state == OPEN))
+    .values(sent_at=None)
+)
 _open_of = (
     select(*_brief)
     .where(_c.execution_id == bindparam("execution"), _c.state != CLOSED)
@@ -213,7 +227,8 @@ class SqlCommands(SqlTable):
 
     def heartbeat(self, command_id: str, attempt: int, lease_until: datetime) -> bool:
         values = {"id": command_id, "held": attempt, "until": lease_until}
-        return self._session.write(_heartbeat, values).rowcount > 0
+        # Alone, as a claim: who beats for many has no locks of their executions.
+        return self._session.alone(_heartbeat, values).rowcount > 0
 
     def standings(self, command_ids: Sequence[str]) -> Mapping[str, CommandStanding]:
         found: dict[str, CommandStanding] = {}

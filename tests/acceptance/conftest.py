@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import make_url
 
 from tests import services
+from tests.services import RedisServer
 
-from .stack import CORE, RedisServer, Stack
+from .stack import CORE, Stack
 
 #: From 1: the healthy stack is on 0. Redis has 16 databases, and three modules ask for one.
 _redis_numbers = count(1)

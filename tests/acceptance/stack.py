@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import redis
 import requests
 from celery import Celery
 from sqlalchemy import create_engine, make_url, text
@@ -42,7 +41,7 @@ from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 from tests import zygote
 from tests.ports import free_port
-from tests.services import redis_binary, spawn
+from tests.services import spawn
 from tests.waiting import GUARD_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,39 +130,21 @@ class Part:
         assert self.process is not None, f"{self.name} does not run"
         return self.process.pid
 
+    def describe(self) -> str:
+        """Where the threads of a forked process are, or how it ended."""
+        if self.process is None or self.process.poll() is not None:
+            return f"It does not run: {self.process and self.process.returncode}."
+        if not isinstance(self.process, zygote.Popen):
+            return ""
+        since = self.log.stat().st_size
+        self.process.send_signal(zygote.SHOW_THREADS)
+        until(lambda: "most recent call first" in self.said(since), f"{self.name} to say where it is")
+        return self.said(since)
+
     def said(self, since: int = 0) -> str:
         if not self.log.exists():
             return ""
         return self.log.read_bytes()[since:].decode("utf-8", "replace")
-
-
-class RedisServer:
-    """A Redis of the test's own, on a port that stays the same when it dies and comes back
-    empty."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"redis://127.0.0.1:{self._port}/0"
-
-    def start(self) -> None:
-        self._home.mkdir(parents=True, exist_ok=True)
-        command = [redis_binary(), "--port", str(self._port), "--bind", "127.0.0.1"]
-        command += ["--dir", str(self._home), "--save", "", "--appendonly", "no"]
-        self._process = spawn(command, self._home / "log")
-        until(self._answers, "Redis")
-
-    def _answers(self) -> bool:
-        with redis.Redis.from_url(self.url) as client, contextlib.suppress(redis.exceptions.ConnectionError):
-            return bool(client.ping())
-        return False
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
 
 @dataclass
@@ -306,9 +287,11 @@ class Stack:
     # --- logs ------------------------------------------------------------------------------------
 
     def tails(self, size: int = 4000) -> Iterator[tuple[str, str]]:
-        """The ends of the logs, for reports of failures."""
+        """The ends of the logs, for reports of failures; behind each where the part's threads
+        are, or how it ended."""
         for part in self.running.values():
-            yield part.name, part.said()[-size:]
+            log = part.said()[-size:]
+            yield part.name, f"{log}\n{part.describe()}"
 
     def check_logs(self) -> None:
         """Fails where a log has a traceback that nobody expected, since the last look."""

@@ -16,10 +16,11 @@ import requests
 
 from noetl.usecases import catalog, tokens
 from tests import services, zygote
+from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import ROOT, RedisServer, Stack
+from .stack import ROOT, Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 

@@ -16,10 +16,11 @@ import requests
 
 from tests import httpd, services
 from tests.ports import free_port
+from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import RedisServer, Stack
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 

@@ -20,10 +20,11 @@ import requests
 from noetl.usecases import catalog
 from tests import services, zygote
 from tests.gates import Gate
+from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .playbooks import ASKING_LOOP, LOOP, counted, head, squares
-from .stack import CORE, ROOT, RedisServer, Stack
+from .stack import CORE, ROOT, Stack
 
 pytestmark = [
     pytest.mark.acceptance,

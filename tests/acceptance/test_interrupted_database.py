@@ -17,10 +17,11 @@ from noetl.client import Client, Event, LogChunk
 from noetl.store.migrate import upgrade
 from noetl.usecases.ports import ENDED
 from tests import services
+from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import RedisServer, Stack
+from .stack import Stack
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 

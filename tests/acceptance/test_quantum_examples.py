@@ -13,9 +13,10 @@ from noetl.usecases import control, credentials, inspect
 from noetl.usecases.ports import ENDED
 from tests import services
 from tests.quantum.ionq import KEY, IonQServer, serving
+from tests.services import RedisServer
 from tests.waiting import until
 
-from .stack import ROOT, RedisServer, Stack, worker
+from .stack import ROOT, Stack, worker
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 

@@ -20,11 +20,12 @@ from noetl.usecases import catalog
 from noetl.usecases.start import StartRequest, start
 from tests import services
 from tests.budget import budget
+from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .hours import let_timers_come
 from .playbooks import TWO_STEPS, head
-from .stack import RedisServer, Stack
+from .stack import Stack
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -18,10 +18,11 @@ from noetl.usecases import catalog, control
 from noetl.usecases.start import StartRequest, start
 from tests import services
 from tests.budget import budget
+from tests.services import RedisServer
 from tests.waiting import until
 
 from .playbooks import TWO_STEPS, head
-from .stack import RedisServer, Stack
+from .stack import Stack
 
 pytestmark = [
     pytest.mark.acceptance,

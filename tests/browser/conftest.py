@@ -12,8 +12,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests import services
-from tests.acceptance.stack import RedisServer, Stack
+from tests.acceptance.stack import Stack
 from tests.needed import running
+from tests.services import RedisServer
 
 from .chromium import Chromium, chromium
 from .serving import Site

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import kombu
 import pytest
 import redis
 
@@ -16,6 +19,7 @@ from noetl.tasks.commands import register
 from noetl.testing import Simulation
 from noetl.usecases.ports import CommandRow
 from tests.ports import free_port
+from tests.services import RedisServer
 
 
 @pytest.fixture
@@ -48,6 +52,29 @@ def test_a_wake_that_no_broker_takes_says_so() -> None:
     url = f"redis://127.0.0.1:{free_port()}/0"
     with pytest.raises(Unavailable, match="does not answer"):
         CeleryDispatcher(make_app(url, None)).wake()
+
+
+def test_what_is_sent_arrives_though_the_broker_was_away_a_moment_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first message to a queue declares it, which fails and is tried again: the message must
+    not take the connection that it broke with."""
+    broker = RedisServer(tmp_path)
+    broker.start()
+    dispatcher = CeleryDispatcher(make_app(broker.url, broker.url))
+    dispatcher.wake()
+    broker.kill()
+    collect = kombu.Connection.collect
+
+    def collect_and_restart(self: kombu.Connection, *args: Any) -> None:
+        collect(self, *args)
+        if not broker.is_alive():
+            broker.start()
+
+    monkeypatch.setattr(kombu.Connection, "collect", collect_and_restart)
+    dispatcher.send([command("a", "pipeline")])
+    assert dispatcher.waiting("workers") == 1
+    broker.kill()
 
 
 # --- purposes that nobody registered -------------------------------------------------------------

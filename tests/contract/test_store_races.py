@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -15,12 +15,17 @@ import pytest
 from noetl.errors import NoetlError, Unavailable, VersionConflict
 from noetl.facts.events import CtxPatched, Draft
 from noetl.store import open_store
+from noetl.testing import Simulation, StillLeases
 from noetl.usecases.ports import CommandRow, ExecutionRow, KeyOwner, LoopRow, Snapshot, Store, Transaction
+from noetl.usecases.work.leases import HeldCommand, claim
+from tests.integration.table_locks import until_waiting
+from tests.waiting import GUARD_S
 
 T = TypeVar("T")
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
+ONE = "{metadata: {path: one}, workflow: [{step: start, tool: {kind: http, url: http://x}}]}"
 ROW = ExecutionRow("100", "a", 1, "d", "running", 1, 0, NOW, NOW)
 
 
@@ -290,6 +295,51 @@ def test_a_scheduler_learns_of_executions_that_somebody_holds(postgres_url: str)
     store.close()
     assert [row.execution_id for row in owing.rows] == ["1", "3"]
     assert owing.passed_over == ["2"]
+
+
+@pytest.mark.postgres
+def test_who_marks_commands_as_sent_waits_for_no_turn_that_closes_one(postgres_url: str) -> None:
+    """It has no locks of their executions: the turn may want what it has marked before."""
+    store = open_store(postgres_url)
+    create(store, commands=2)
+
+    def mark() -> None:
+        with store.begin() as sweeper:
+            sweeper.commands.mark_sent(["100/c0", "100/c1"], NOW)
+            sweeper.commands.unsend("other")
+
+    with ThreadPoolExecutor(1) as pool, store.begin() as turn:
+        turn.executions.lock("100")
+        turn.commands.close(["100/c0"])
+        assert turn.commands.get("100/c0") is not None, "by now the row is locked"
+        pool.submit(mark).result(GUARD_S)
+    with store.read() as tx:
+        rows = [tx.commands.get(f"100/c{number}") for number in range(2)]
+    store.close()
+    assert [(row.state, row.sent_at) for row in rows if row] == [("closed", None), ("open", NOW)]
+
+
+@pytest.mark.postgres
+def test_a_heartbeat_that_waits_for_a_turn_holds_nothing_that_it_wants(postgres_url: str) -> None:
+    sim = Simulation(ONE, store=open_store(postgres_url))
+    started = [sim.start() for _ in range(2)]
+    sim.deliver()
+    leases = StillLeases(sim.rt)
+    with ExitStack() as held, ThreadPoolExecutor(1) as pool:
+        for execution_id in started:
+            with sim.rt.store.begin_async_commit() as tx:
+                command = claim(sim.rt, tx, "w", f"{execution_id}/start#1/-/1")
+            assert command is not None
+            held.enter_context(leases.hold(HeldCommand(command, lambda _: None, lambda: None)))
+        with sim.rt.store.begin() as turn:
+            first, second = (row for one in started for row in turn.commands.open_of(one))
+            turn.commands.close([second.command_id])
+            assert turn.commands.get(second.command_id) is not None, "by now the row is locked"
+            beat = pool.submit(leases.beat)
+            until_waiting(postgres_url, 1)
+            turn.commands.close([first.command_id])
+        beat.result(GUARD_S)
+    sim.rt.store.close()
 
 
 @pytest.mark.postgres

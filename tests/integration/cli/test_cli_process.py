@@ -481,6 +481,23 @@ def test_a_sweeper_does_not_repeat_itself_while_the_broker_is_away(
     assert said.count("What is due waits: The broker does not answer: ") == 1, said
 
 
+def test_a_defect_ends_one_sweep_and_no_sweeper(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    swept = []
+
+    def sweep(_: object) -> None:
+        swept.append("")
+        if len(swept) == 1:
+            raise ZeroDivisionError
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("noetl.cli.services.sweep", sweep)
+    assert cli("sweeper", "--interval", "0.1").code == 0
+    assert len(swept) == 2
+    assert "A sweep failed; the next one goes on" in caplog.text
+
+
 def test_a_misspelt_key_stops_a_run_and_warnings_are_reported(program: Program) -> None:
     Path("typo.yaml").write_text(SLOW.replace("CODE", "result = 1").replace("tool:", "tools:"))
     typo = program("run", "typo.yaml")
