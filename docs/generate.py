@@ -48,7 +48,7 @@ The [workflow patterns](http://www.workflowpatterns.com/patterns/control/) of va
 Hofstede, Russell and others are what control flow can be asked for, whatever the language. This
 page is made by `make docs` from `tests/playbooks/patterns`: for each pattern a playbook, the key
 that expresses it, and what is otherwise when that key is taken away. Each playbook is played in
-all orders in which messages can come, in 200 random ones where there are many, and its test has to
+all orders in which messages can come, in some of them where there are many, and its test has to
 fail without the key.
 
 {there} of the {all} patterns are there. [Next](reference/next.md), [Step](reference/step.md),

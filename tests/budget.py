@@ -38,14 +38,20 @@ def _chosen(variable: str, known: tuple[Name, ...], usual: Name) -> Name:
     raise ValueError(f"{variable} is {name!r}; it must be one of {', '.join(known)}.")
 
 
-def is_chosen(marks: set[str]) -> bool:
-    """Whether this run has a test with these marks.
+#: Folders of what plays many playbooks, old histories, or all that the documentation says.
+SLOWER = tuple(
+    f"tests/{name}/" for name in ("compat", "docs", "histories", "migrations", "playbooks", "quantum")
+)
 
-    `full` and `long` tests are left out of what is quicker. So are those of whole stacks and
-    browsers, and those that ask again of PostgreSQL or Redis what was asked of SQLite or of memory,
-    unless they are marked `quick`."""
+
+def is_chosen(nodeid: str, marks: set[str]) -> bool:
+    """Whether this run has a test with this id and these marks.
+
+    `full` and `long` tests are left out of what is quicker. So are those of slower folders, of
+    whole stacks and browsers, and those that ask again of PostgreSQL or Redis what was asked of
+    SQLite or of memory, unless they are marked `quick`."""
     needs_more = marks & {"full", "acceptance", "browser", "postgres", "redis", "rabbitmq"}
-    is_quick = not needs_more or "quick" in marks
+    is_quick = "quick" in marks or not (needs_more or nodeid.startswith(SLOWER))
     match profile():
         case "quick":
             return is_quick and "long" not in marks

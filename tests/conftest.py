@@ -95,10 +95,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
             raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
-    left_out = [item for item in items if not is_chosen({mark.name for mark in item.iter_markers()})]
+    chosen: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        (chosen if is_chosen(item.nodeid, marks) else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        items[:] = chosen
     items.sort(key=_order)
 
 

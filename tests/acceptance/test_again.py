@@ -113,10 +113,15 @@ def _struck(
 
 
 def _kill_until(stack: Stack, chance: random.Random, execution_id: str, place: Place) -> None:
-    """SIGKILL to workers, and now and then to the scheduler, until the execution has ended."""
+    """SIGKILL to workers, and now and then to the scheduler, until the execution has ended, or a
+    loop has come near to its fifth generation, which fails if its workers are lost as well."""
+    generations = (
+        "SELECT coalesce(max(generation), 0) FROM loop_run JOIN execution USING (execution_id)"
+        " WHERE ended_at IS NULL"
+    )
 
     def is_over() -> bool:
-        return stack.row(execution_id).status in ENDED
+        return stack.row(execution_id).status in ENDED or stack.sql(generations)[0][0] >= 4
 
     for number in range(KILLS):
         if not go_on(stack, chance, is_over, most=8):

@@ -32,7 +32,7 @@ RUNS = [
     and "meta." not in case.body
     and not _APART.search(case.body)
 ]
-SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=24, full=8, long=1)]
+SOME = RUNS[:: budget("NOETL_TEST_CASES_APART", quick=24, full=16, long=1)]
 
 
 def test_an_execution_passes_the_test_that_is_made_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ HEAD = "# kept\napiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: test, 
 KINDS = kinds()
 VALID = [case for case in cases() if case.expected["status"] is not None]
 #: Each case is compiled, printed and compiled again.
-VALID = VALID[:: budget("NOETL_TEST_CASES_APART", quick=3, full=1, long=1)]
+VALID = VALID[:: budget("NOETL_TEST_CASES_APART", quick=6, full=3, long=1)]
 
 
 def commented(text: str) -> tuple[str, list[str]]:

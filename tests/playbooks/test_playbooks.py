@@ -25,7 +25,7 @@ from .running import head, ran
 _numbers = count(1)
 #: Those that run once more with what they hand on kept elsewhere.
 AGAIN = [case for case in cases() if case.expected["status"] is not None]
-AGAIN = AGAIN[:: budget("NOETL_TEST_CASES_APART", quick=24, full=3, long=1)]
+AGAIN = AGAIN[:: budget("NOETL_TEST_CASES_APART", quick=24, full=6, long=1)]
 #: That the workload names the server of the tests.
 _TAKES_WEB = re.compile(r"\bweb:")
 

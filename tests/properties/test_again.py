@@ -137,7 +137,7 @@ def _runs_with_others(book: Book, place: Place) -> bool:
     return place[0] in book.all_sequential or place[2].startswith("after")
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(book=_books())
 def test_unchanged_nothing_runs(book: Book) -> None:
     sim = _simulate(book, _tool)
@@ -147,7 +147,7 @@ def test_unchanged_nothing_runs(book: Book) -> None:
     assert [_place(call) for call in sim.tools.calls[calls:]] == []
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(6))
 @given(book=_books(calls=True))
 def test_unchanged_no_playbook_is_called(book: Book) -> None:
     sim = _simulate(book, _tool)
@@ -157,7 +157,7 @@ def test_unchanged_no_playbook_is_called(book: Book) -> None:
     assert [_place(call) for call in sim.tools.calls[calls:]] == []
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(16))
 @given(book=_books() | _books(calls=True), salt=st.integers(0, 999))
 def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> None:
     expected, needed = _undisturbed(book)
@@ -173,7 +173,7 @@ def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> Non
             assert once[place] + count <= needed[place], place
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(
     book=_books() | _books(calls=True),
     salt=st.integers(0, 999),
@@ -226,7 +226,7 @@ def test_a_new_version_comes_to_what_a_fresh_run_of_it_comes_to(
     assert _seen(sim, _again(sim, first, version=version)) == _undisturbed(changed)[0]
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(book=_books() | _books(calls=True), salt=st.integers(0, 999), schedule=schedules())
 def test_whatever_happens_to_messages_and_processes(book: Book, salt: int, schedule: Schedule) -> None:
     expected, _ = _undisturbed(book)
@@ -247,7 +247,7 @@ def test_whatever_happens_to_messages_and_processes(book: Book, salt: int, sched
         world.abandon()
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(book=_books(), part=st.floats(0, 1, exclude_max=True))
 def test_a_fork_of_any_moment_comes_to_the_same_end(book: Book, part: float) -> None:
     sim = _simulate(book, _tool)

@@ -240,7 +240,7 @@ def _slots(events: list[Event]) -> Iterator[str]:
                 pass
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(
     book=waits(),
     schedule=schedules(

@@ -32,24 +32,26 @@ def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("marks", "runs"),
+    ("folder", "marks", "runs"),
     [
-        ("", "quick full long"),
-        ("full", "rest full long"),
-        ("long", "long"),
-        ("full long", "long"),
-        ("postgres", "rest full long"),
-        ("acceptance postgres redis", "rest full long"),
-        ("acceptance postgres redis quick", "quick full long"),
+        ("unit", "", "quick full long"),
+        ("unit", "full", "rest full long"),
+        ("unit", "long", "long"),
+        ("unit", "full long", "long"),
+        ("unit", "postgres", "rest full long"),
+        ("acceptance", "acceptance postgres redis", "rest full long"),
+        ("acceptance", "acceptance postgres redis quick", "quick full long"),
+        ("playbooks", "", "rest full long"),
+        ("playbooks", "quick", "quick full long"),
     ],
 )
 def test_every_test_is_of_quick_or_of_the_rest(
-    marks: str, runs: str, monkeypatch: pytest.MonkeyPatch
+    folder: str, marks: str, runs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = []
     for name in PROFILES:
         monkeypatch.setenv("NOETL_TEST_PROFILE", name)
-        chosen += [name] if is_chosen(set(marks.split())) else []
+        chosen += [name] if is_chosen(f"tests/{folder}/test_it.py::test_it", set(marks.split())) else []
     assert chosen == runs.split()
 
 
