@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import psycopg2
 from psycopg2.extensions import adapt
@@ -24,7 +23,7 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.session import Check, Rows, Session, Values, unusable
+from noetl.store.session import Check, Rows, Session, Values, remembered, unusable
 from noetl.store.watching import make_notice
 
 _RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
@@ -216,21 +215,11 @@ _LIST = re.compile(r"(NOT )?IN \(__\[POSTCOMPILE_(\w+)\]\)")
 _PARAM = re.compile(r"%\((\w+)\)s|%%")
 
 _dialect: Any = dialects.dialect()  # type: ignore[no-untyped-call]
-#: None: the statement is for SQLAlchemy to run.
-_forms: WeakKeyDictionary[Executable, StatementForm | None] = WeakKeyDictionary()
 _numbers = itertools.count(1)
 
 
-def _form(statement: Executable, values: Mapping[str, Any]) -> StatementForm | None:
-    """The names in `values` are those of every call: an INSERT is compiled for the columns that it
-    is given."""
-    found = _forms.get(statement, _forms)
-    if found is _forms:
-        found = _forms[statement] = _compile(statement, values)
-    return found  # type: ignore[return-value]
-
-
-def _compile(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
+@remembered
+def _form(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     compiled = statement.compile(dialect=_dialect, column_keys=list(values))
     results = (column.type.result_processor(_dialect, None) for column in compiled._result_columns)
     if compiled._bind_processors or any(results):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Column, Connection, Executable, Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -141,6 +142,24 @@ class Session:
     def close(self) -> None:
         """Whoever kept the session must not write into the next transaction of its connection."""
         self.failed = True
+
+
+def remembered(
+    compiled: Callable[[Any, Mapping[str, Any]], T | None],
+) -> Callable[[Any, Mapping[str, Any]], T | None]:
+    """Compiles each statement once, for as long as it is there. None: it is for SQLAlchemy to run.
+
+    The names in the values are those of every call: an INSERT is compiled for the columns that it
+    is given.
+    """
+    forms: WeakKeyDictionary[Any, T | None] = WeakKeyDictionary()
+
+    def find(statement: Any, values: Mapping[str, Any]) -> T | None:
+        if statement not in forms:
+            forms[statement] = compiled(statement, values)
+        return forms[statement]
+
+    return find
 
 
 class SqlTable:

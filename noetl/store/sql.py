@@ -21,6 +21,7 @@ from noetl.store.correlations import SqlCorrelations
 from noetl.store.direct import open_direct
 from noetl.store.events import SqlEvents
 from noetl.store.executions import SqlExecutions
+from noetl.store.lite import LiteSession
 from noetl.store.logs import SqlLogs
 from noetl.store.loops import SqlLoops
 from noetl.store.operations import SqlOperations
@@ -139,7 +140,7 @@ class SqlStore:
         else:
             with (
                 connections.open(mode) as connection,
-                closing(Session(connection, connections.dialect, connections.place, mode)) as session,
+                closing(LiteSession(connection, connections.place, mode)) as session,
             ):
                 yield session
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import event
 
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
 from noetl.store.sql import SqlStore
+from tests.statements import listen
 
 from .lending import Lend
 
@@ -61,19 +61,15 @@ def test_a_start_is_one_transaction_of_five_statements(
     begun: list[str] = []
     for name in ("begin", "read"):
         monkeypatch.setattr(store, name, _counted(getattr(store, name), name, begun))
-    said: list[str] = []
-    # PostgreSQL is sent all but the first of them with the commit, past SQLAlchemy.
-    event.listen(
-        store._connections.engine,
-        "before_cursor_execute",
-        lambda _connection, _cursor, statement, *_: said.append(statement.split()[0]),
-    )
+    said = listen(store)
 
     answer = client.post("/api/executions", json=BODY)
 
     assert answer.status_code == 202
     assert begun == ["begin"]
-    assert settings.database_url or said == ["SELECT", "INSERT", "UPDATE", "INSERT", "INSERT"]
+    words = [one.split()[0] for one in said]
+    changes = [word for word in words if word not in ("PRAGMA", "BEGIN", "COMMIT")]
+    assert settings.database_url or changes == ["SELECT", "INSERT", "UPDATE", "INSERT", "INSERT"]
 
 
 def _counted(opening: Any, name: str, begun: list[str]) -> Any:

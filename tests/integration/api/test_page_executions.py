@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import event
 
 from noetl.store.sql import SqlStore
 from noetl.testing import Simulation
@@ -22,6 +21,7 @@ from noetl.ui.kept_parts import say_now
 from noetl.ui.listing import PAGE
 from noetl.usecases import catalog, control, inspect, pausing, tokens
 from noetl.usecases.start import StartRequest, start
+from tests.statements import listen
 
 from .browsing import OWN, Page, sign_in
 
@@ -57,14 +57,9 @@ def listed(browser: FlaskClient, **query: Any) -> list[str]:
 def test_playbooks_are_named_without_their_texts_being_read(
     browser: FlaskClient, sim: Simulation, runs: dict[str, str], address: str
 ) -> None:
-    said: list[str] = []
     store = sim.rt.store
     assert isinstance(store, SqlStore)
-    event.listen(
-        store._connections.engine,
-        "before_cursor_execute",
-        lambda _, __, statement, *___: said.append(statement),
-    )
+    said = listen(store)
     assert "examples/doubling" in browser.get(address).text
     assert [one for one in said if "content_sha256" in one]
     assert not [one for one in said if re.search(r"playbook\.content\b", one)]
