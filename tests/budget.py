@@ -38,16 +38,23 @@ def _chosen(variable: str, known: tuple[Name, ...], usual: Name) -> Name:
     raise ValueError(f"{variable} is {name!r}; it must be one of {', '.join(known)}.")
 
 
-#: Folders of what plays many playbooks, old histories, or all that the documentation says.
-SLOWER = tuple(
-    f"tests/{name}/" for name in ("compat", "docs", "histories", "migrations", "playbooks", "quantum")
+#: What plays many playbooks, old histories, or all that the documentation says, and what tools do
+#: to files, processes and circuits.
+SLOWER = (
+    "tests/compat/",
+    "tests/docs/",
+    "tests/histories/",
+    "tests/integration/test_",
+    "tests/migrations/",
+    "tests/playbooks/",
+    "tests/quantum/",
 )
 
 
 def is_chosen(nodeid: str, marks: set[str]) -> bool:
     """Whether this run has a test with this id and these marks.
 
-    `full` and `long` tests are left out of what is quicker. So are those of slower folders, of
+    `full` and `long` tests are left out of what is quicker. So are those of what is slower, of
     whole stacks and browsers, and those that ask again of PostgreSQL or Redis what was asked of
     SQLite or of memory, unless they are marked `quick`."""
     needs_more = marks & {"full", "acceptance", "browser", "postgres", "redis", "rabbitmq"}
