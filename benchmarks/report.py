@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +24,7 @@ Made by `python -m benchmarks.report` from [results/latest.json](results/latest.
     python -m benchmarks.run W1p --dbos PYTHON   # pair W1p with DBOS, where that Python has it
     python -m benchmarks.run onlookers --browsers 200  # do open pages slow starts down?
     python -m benchmarks.run scrolling           # do 10,000 rows scroll smoothly? (needs Chromium)
+    python -m benchmarks.run promises            # are the bounds kept that no test holds?
     python -m benchmarks.compare ../before . W1  # two checkouts at once, in turn: shows a few per cent
 
 The run starts its own PostgreSQL, with the durability that PostgreSQL has by default (it refuses another
@@ -61,10 +62,14 @@ def _row(workload: Workload, record: dict[str, Any]) -> str:
     )
 
 
-def _spread(samples: Sequence[float]) -> str:
+def _spread(samples: Sequence[float], tell: Callable[[float], str] = figure) -> str:
     if not samples:
         return "-"
-    return f"**{figure(median(samples))}** ({figure(min(samples))} - {figure(max(samples))})"
+    return f"**{tell(median(samples))}** ({tell(min(samples))} - {tell(max(samples))})"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f} ×"
 
 
 def _value(workload: Workload, samples: dict[str, list[float]]) -> float:
@@ -118,6 +123,8 @@ def page(found: dict[str, Any]) -> str:
         parts += ["## The compiler", language(found["language"])]
     if "quantum" in found:
         parts += ["## Sweeps of circuits", quantum(found["quantum"])]
+    if "promises" in found:
+        parts += ["## Promises", promises(found["promises"])]
     parts += ["## Where the time goes", profiles(found), "## Weather", _weather(found), _machine(found)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -307,6 +314,27 @@ def quantum(found: dict[str, Any]) -> str:
 def _paired(samples: dict[str, list[dict[str, float]]], name: str, key: str) -> float:
     pairs = zip(samples[name], samples["by_hand"], strict=True)
     return median([one[key] / other[key] for one, other in pairs])
+
+
+def promises(found: dict[str, Any]) -> str:
+    """The figures of `benchmarks.promises` as Markdown."""
+    slow = median(one["slowness"] for one in found["promises"])
+    lines = [
+        f"`{found['command']}`, {found['at']}: what is promised of speed in numbers, and no test holds. A "
+        "promise is kept where the median is within its bound, as measured; the machine was "
+        f"{slow:.1f} times slower than the reference (two million additions before each, the median).",
+        "",
+        "| | median (min - max) | to keep | |",
+        "|---|---|---|---|",
+    ]
+    for one in found["promises"]:
+        tell = figure if one["unit"] == "s" else _times
+        over = median(one["samples"]) / one["bound"]
+        verdict = "kept" if over <= 1 else f"missed by {(over - 1) * 100:.0f} %"
+        lines.append(
+            f"| {one['name']} | {_spread(one['samples'], tell)} | ≤ {tell(one['bound'])} | {verdict} |"
+        )
+    return "\n".join([*lines, "", *(f"- **{one['name']}**: {one['sentence']}" for one in found["promises"])])
 
 
 def profiles(found: dict[str, Any]) -> str:

@@ -1,5 +1,5 @@
 """Measures NoETL and raw Celery in turn: `python -m benchmarks.run [W1 W1p W3 W3e W4 W5 starts
-onlookers scrolling memory]`.
+onlookers scrolling promises memory]`.
 
 Samples are interleaved (raw, NoETL, raw, NoETL ...), so that both meet the same weather; what
 counts is their ratio. The raw data go to `benchmarks/results/latest.json`, from which `python -m
@@ -17,12 +17,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from celery.exceptions import TimeoutError as CeleryTimeout
 
-from benchmarks import machine, onlookers, raw, scrolling, starts
+from benchmarks import machine, onlookers, promises, raw, report, scrolling, starts
 from benchmarks.dbos import Dbos
 from benchmarks.memory import idle_memory
 from benchmarks.profile import Profiler
@@ -34,7 +35,7 @@ from tests.services import Missing
 
 LATEST = RESULTS / "latest.json"
 #: What is measured beside the workloads.
-OTHERS = ("starts", "onlookers", "scrolling", "memory")
+OTHERS = ("starts", "onlookers", "scrolling", "promises", "memory")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,16 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Missing, NotDurable) as error:
         print(f"Cannot measure: {error}", file=sys.stderr)
         return 2
-    if "starts" in chosen and not args.profile:
-        found["starts"] = {**told, **starts.measure(args.reps)}
-        print(starts.table(found["starts"]))
-    if "onlookers" in chosen and not args.profile:
-        found["onlookers"] = {**told, **onlookers.measure(args.browsers, args.reps, args.seconds)}
-        print(onlookers.table(found["onlookers"]))
-    if "scrolling" in chosen and not args.profile:
-        _measure_scrolling(found, told, args.reps)
-    if "memory" in chosen and not args.profile:
-        found["memory"] = idle_memory()
+    if not args.profile:
+        _measure_others(found, told, chosen, args)
     print(profiles(found) if args.profile else table(found))
     args.output.parent.mkdir(exist_ok=True)
     args.output.write_text(json.dumps(_merged(found, args.output), indent=1) + "\n")
@@ -97,14 +90,30 @@ def _measure(found: dict[str, Any], workloads: list[Workload], args: argparse.Na
             found["workloads"][workload.name] = _sampled(workload, noetl, args.reps, dbos)
 
 
-def _measure_scrolling(found: dict[str, Any], told: dict[str, str], reps: int) -> None:
-    """Where there is no browser the rest is measured all the same."""
-    try:
-        found["scrolling"] = {**told, **scrolling.measure(reps)}
-    except Missing as error:
-        print(f"Cannot measure scrolling: {error}", file=sys.stderr)
-    else:
-        print(scrolling.table(found["scrolling"]))
+def _measure_others(
+    found: dict[str, Any], told: dict[str, str], chosen: Sequence[str], args: argparse.Namespace
+) -> None:
+    """Where something cannot be had, the rest is measured all the same."""
+    ways: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], str]]] = {
+        "starts": (partial(starts.measure, args.reps), report.starts),
+        "onlookers": (
+            partial(onlookers.measure, args.browsers, args.reps, args.seconds),
+            report.onlookers,
+        ),
+        "scrolling": (partial(scrolling.measure, args.reps), report.scrolling),
+        "promises": (partial(promises.measure, args.reps), report.promises),
+    }
+    for name, (measure, tabulate) in ways.items():
+        if name not in chosen:
+            continue
+        try:
+            found[name] = {**told, **measure()}
+        except (Missing, NotDurable) as error:
+            print(f"Cannot measure {name}: {error}", file=sys.stderr)
+        else:
+            print(tabulate(found[name]))
+    if "memory" in chosen:
+        found["memory"] = idle_memory()
 
 
 def _profiled(workloads: list[Workload]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import tempfile
 import time
@@ -17,18 +16,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import requests
 from playwright.sync_api import Page
 
 from benchmarks.report import scrolling as table
+from benchmarks.servers import noetl_server
 from noetl import bootstrap
 from noetl.config import Settings
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.start import StartRequest, start
 from tests.browser.chromium import chromium
-from tests.ports import free_port
-from tests.services import Missing, started
+from tests.services import Missing
 
 ITEMS = 5_000
 #: Pixels with each frame: some four rows.
@@ -86,29 +84,14 @@ def measure(reps: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def _serving(home: Path) -> Iterator[tuple[str, str]]:
     """A server that has such an execution: its address, and the execution's id."""
-    port = free_port()
-    settings = {"NOETL_HOME": str(home)}
-    with bootstrap.local(Settings.from_env(settings)) as rt:
+    settings = Settings(home=home)
+    with bootstrap.local(settings) as rt:
         path = catalog.register(rt, PLAYBOOK).path
         execution = start(rt, StartRequest(path)).execution_id
         while inspect.execution(rt, execution).status not in ENDED:
             time.sleep(0.1)
-        command = [sys.executable, "-m", "noetl", "server", "--port", str(port)]
-        with started(command, home / "server.log", env={**_environment(), **settings}):
-            _await_health(f"http://127.0.0.1:{port}")
-            yield f"http://127.0.0.1:{port}", execution
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-
-
-def _await_health(url: str) -> None:
-    while True:
-        with contextlib.suppress(requests.ConnectionError):
-            if requests.get(f"{url}/api/health", timeout=60).ok:
-                return
-        time.sleep(0.1)
+        with noetl_server(settings) as url:
+            yield url, execution
 
 
 def _paint(page: Page, address: str) -> float:

@@ -1,4 +1,5 @@
-"""PostgreSQL as it comes, Redis, and Celery workers: started for one run, stopped with it."""
+"""PostgreSQL as it comes, Redis, Celery workers, `noetl server`: started for one run, stopped with
+it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from pathlib import Path
 
 import psycopg2
 
+from noetl.config import Settings
 from tests import services
+from tests.acceptance.stack import environment, is_healthy
+from tests.ports import free_port
 
 #: What PostgreSQL must answer. Anything else would measure a database that forgets.
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
@@ -61,6 +65,17 @@ def process(
 ) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     """`python -m` of these words, until the block ends."""
     return services.started([sys.executable, "-m", *argv], log, env=dict(environment))
+
+
+@contextlib.contextmanager
+def noetl_server(settings: Settings) -> Iterator[str]:
+    """The address of `noetl server`, with these settings and no others, once it answers."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    variables = {**environment({}), **settings.as_environ()}
+    with process(["noetl", "server", "--port", str(port)], settings.home_dir / "server.log", variables):
+        until("the server", lambda: is_healthy(url))
+        yield url
 
 
 def until(what: str, probe: Callable[[], bool], seconds: float = 60.0) -> None:

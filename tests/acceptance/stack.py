@@ -157,6 +157,8 @@ class Stack:
     broker: str
     parts: Sequence[str] = CORE
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: Whether `parts` are executed, as users start them, and not forked.
+    real: bool = False
     running: dict[str, Part] = field(default_factory=dict)
     #: Patterns of tracebacks' last lines that the test has announced.
     expected: list[str] = field(default_factory=list)
@@ -196,7 +198,7 @@ class Stack:
     def start(self, *names: str) -> None:
         """Starts the named parts and waits until all of them are ready."""
         for name in names:
-            self.launch(name, self._argv(name))
+            self.launch(name, self._argv(name), real=self.real)
         for name in names:
             self.await_ready(name)
 
