@@ -13,6 +13,8 @@ from noetl.errors import ToolError
 from noetl.facts.durations import compact
 from noetl.pipeline.model import Call
 
+#: Seconds until a call that was ended and still runs is ended again.
+AGAIN_S = 0.5
 #: Longest time that a timer can be set to (a year), in seconds.
 _LONGEST = 31_536_000.0
 
@@ -102,23 +104,32 @@ class StopSignal:
 
     @contextlib.contextmanager
     def watch(self, seconds: float, bark: Callable[[], None]) -> Iterator[None]:
-        """Calls `bark` at the deadline or at a cancellation within the block. Raises
+        """Calls `bark` at the deadline or at a cancellation within the block, again and again until
+        it is left: drivers forget an interrupt that comes between two statements. Raises
         ToolError(cancelled)."""
-        with Watchdog(seconds, bark) as self._dog:
-            with self._lock:
-                self._bark = bark
-                self.refuse_cancelled()
-            try:
+        with self._lock:
+            self.refuse_cancelled()
+            self._bark = bark
+        try:
+            with Watchdog(seconds, self._insist) as self._dog:
                 yield
-            finally:
-                with self._lock:
-                    self._bark = None
+        finally:
+            with self._lock:
+                self._bark = None
 
     def cancel(self) -> None:
         with self._lock:
             self.cancelled = True
-            if self._bark is not None:
-                self._bark()
+        self._insist()
+
+    def _insist(self) -> None:
+        with self._lock:
+            if self._bark is None:
+                return
+            self._bark()
+        again = threading.Timer(AGAIN_S, self._insist)
+        again.daemon = True
+        again.start()
 
     def refuse_cancelled(self) -> None:
         """Raises ToolError(cancelled) where the call was cancelled."""
