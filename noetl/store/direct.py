@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
-from noetl.store.session import Check, Rows, Session, Values, remembered, unusable
+from noetl.store.session import Check, Rows, Session, Values, compile_once, unusable
 from noetl.store.watching import make_notice
 
 _RELAXED: Final = b"SET LOCAL synchronous_commit TO off"
@@ -218,7 +218,7 @@ _dialect: Any = dialects.dialect()  # type: ignore[no-untyped-call]
 _numbers = itertools.count(1)
 
 
-@remembered
+@compile_once
 def _form(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     compiled = statement.compile(dialect=_dialect, column_keys=list(values))
     results = (column.type.result_processor(_dialect, None) for column in compiled._result_columns)

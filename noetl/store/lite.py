@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Executable
 from sqlalchemy.dialects.sqlite import pysqlite
 
 from noetl.store.engine import translate_cause
-from noetl.store.session import Rows, Session, Values, remembered
+from noetl.store.session import Rows, Session, Values, compile_once
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -34,8 +34,8 @@ class LiteSession(Session):
         return super()._run(statement, values)
 
     def _run(self, statement: Executable, values: Values) -> Rows:
-        one = values[0] if isinstance(values, Sequence) and values else values
-        form = None if self.failed or isinstance(one, Sequence) else _form(statement, one or {})
+        first = values[0] if isinstance(values, Sequence) and values else values
+        form = None if self.failed or isinstance(first, Sequence) else _form(statement, first or {})
         if form is None:
             return super()._run(statement, values)
         try:
@@ -51,11 +51,11 @@ class LiteSession(Session):
 
 @dataclass(frozen=True, slots=True)
 class StatementForm:
-    """The text of a statement, and how its values travel: `given` are those that are part of it,
-    `lists` the names of those that are lists."""
+    """The text of a statement, and how its values travel: `constants` are part of it, `lists` names
+    those that are lists."""
 
     sql: str
-    given: Mapping[str, Any]
+    constants: Mapping[str, Any]
     lists: tuple[str, ...]
     binds: Mapping[str, Convert]
     #: By place in a row. Without any of them a row is as SQLite has it.
@@ -67,11 +67,11 @@ class StatementForm:
         return Rows([self._row(row) for row in rows] if self.results else rows, cursor.rowcount)
 
     def run_many(self, raw: sqlite3.Connection, values: Sequence[Mapping[str, Any]]) -> Rows:
-        cursor = raw.executemany(self.sql, [self._bound(one) for one in values])
+        cursor = raw.executemany(self.sql, [self._bound(row) for row in values])
         return Rows((), cursor.rowcount)
 
     def _bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        bound = {**self.given, **values}
+        bound = {**self.constants, **values}
         for name, convert in self.binds.items():
             bound[name] = convert(bound[name])
         return bound
@@ -103,18 +103,18 @@ def _list(name: str) -> str:
 _LISTS: Final = re.compile(r"__\[POSTCOMPILE_(\w+)\]")
 
 
-@remembered
+@compile_once
 def _form(statement: Any, values: Mapping[str, Any]) -> StatementForm | None:
     compiled = statement.compile(dialect=_dialect, column_keys=list(values))
     lists = tuple(dict.fromkeys(_LISTS.findall(str(compiled))))
     binds = compiled._bind_processors
     if any(name in binds for name in lists) or _has_defaults(compiled):
         return None
-    given = {name: bound.effective_value for name, bound in compiled.binds.items() if not bound.required}
+    constants = {name: bound.effective_value for name, bound in compiled.binds.items() if not bound.required}
     types = (column.type.dialect_impl(_dialect) for column in compiled._result_columns)
-    results = enumerate(one.result_processor(_dialect, None) for one in types)
+    results = enumerate(kind.result_processor(_dialect, None) for kind in types)
     return StatementForm(
-        str(compiled), given, lists, binds, tuple((at, convert) for at, convert in results if convert)
+        str(compiled), constants, lists, binds, tuple((at, convert) for at, convert in results if convert)
     )
 
 

@@ -144,8 +144,8 @@ class Session:
         self.failed = True
 
 
-def remembered(
-    compiled: Callable[[Any, Mapping[str, Any]], T | None],
+def compile_once(
+    compile_form: Callable[[Any, Mapping[str, Any]], T | None],
 ) -> Callable[[Any, Mapping[str, Any]], T | None]:
     """Compiles each statement once, for as long as it is there. None: it is for SQLAlchemy to run.
 
@@ -156,7 +156,7 @@ def remembered(
 
     def find(statement: Any, values: Mapping[str, Any]) -> T | None:
         if statement not in forms:
-            forms[statement] = compiled(statement, values)
+            forms[statement] = compile_form(statement, values)
         return forms[statement]
 
     return find
