@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from noetl.client import Client
-from noetl.store.running import hold_home
+from noetl.store.running import hold_home, is_held
 from tests import zygote
 from tests.waiting import GUARD_S, until
 
@@ -107,6 +107,8 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
 
     psutil.Process(stack["pids"]["up"]).kill()
     until(lambda: left_behind(home) == [], "its services and their tasks to go with it")
+    # The kernel shows a process without its environment before it has closed its files, the lock among them.
+    until(lambda: not is_held(home), "its lock to go with it")
 
     gone = {"running": False, "starting_or_stopping": False, "home": str(home)}
     assert json.loads(run("noetl", "status", "--json").stdout) == gone
