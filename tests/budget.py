@@ -2,40 +2,39 @@
 
 `quick` is what `make test` runs, `rest` what `full` has besides; both together are `full`: every
 test, and what plain `pytest` runs. `long` searches for hours. `.ci/run` runs `quick` and then
-`rest`, and has the tests of both try as much as in `full` (`NOETL_TEST_BUDGET`). A variable of a
-budget's own, such as `NOETL_TEST_KILLS`, overrides both.
+`rest`. A variable of a budget's own, such as `NOETL_TEST_KILLS`, overrides the profile.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, get_args
 
 Profile: TypeAlias = Literal["quick", "rest", "full", "long"]
 #: How much a test tries, from the cheapest to the most thorough.
 Level: TypeAlias = Literal["quick", "full", "long"]
 
-Name = TypeVar("Name", bound=str)
-
 
 def profile() -> Profile:
     """The profile of this run. Raises ValueError where the environment names one that does not
     exist."""
-    return _chosen("NOETL_TEST_PROFILE", get_args(Profile), "full")
+    name = os.environ.get("NOETL_TEST_PROFILE") or "full"
+    known: tuple[Profile, ...] = get_args(Profile)
+    for each in known:
+        if each == name:
+            return each
+    raise ValueError(f"NOETL_TEST_PROFILE is {name!r}; it must be one of {', '.join(known)}.")
 
 
 def level() -> Level:
     """How much the tests of this run try. Raises ValueError like `profile`."""
-    usual: dict[Profile, Level] = {"quick": "quick", "rest": "full", "full": "full", "long": "long"}
-    return _chosen("NOETL_TEST_BUDGET", get_args(Level), usual[profile()])
-
-
-def _chosen(variable: str, known: tuple[Name, ...], usual: Name) -> Name:
-    name = os.environ.get(variable) or usual
-    for one in known:
-        if one == name:
-            return one
-    raise ValueError(f"{variable} is {name!r}; it must be one of {', '.join(known)}.")
+    match profile():
+        case "quick":
+            return "quick"
+        case "rest" | "full":
+            return "full"
+        case "long":
+            return "long"
 
 
 #: What plays many playbooks, old histories, or all that the documentation says, and what tools do

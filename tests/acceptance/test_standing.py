@@ -107,7 +107,7 @@ def test_after_a_kill_of_the_whole_stack_nothing_is_said_to_run_and_it_starts_ag
 
     psutil.Process(stack["pids"]["up"]).kill()
     until(lambda: left_behind(home) == [], "its services and their tasks to go with it")
-    # The kernel shows a process without its environment before it has closed its files, the lock among them.
+    # The kernel forgets the environment of a process before it closes its files, and so its lock.
     until(lambda: not is_held(home), "its lock to go with it")
 
     gone = {"running": False, "starting_or_stopping": False, "home": str(home)}

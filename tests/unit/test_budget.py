@@ -13,7 +13,7 @@ PROFILES = get_args(Profile)
 
 @pytest.fixture(autouse=True)
 def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NOETL_TEST_PROFILE", "NOETL_TEST_BUDGET", "NOETL_TEST_KILLS"):
+    for name in ("NOETL_TEST_PROFILE", "NOETL_TEST_KILLS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -58,8 +58,6 @@ def test_every_test_is_of_quick_or_of_the_rest(
 def test_a_variable_of_its_own_overrides_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_TEST_PROFILE", "quick")
     assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 5
-    monkeypatch.setenv("NOETL_TEST_BUDGET", "full")
-    assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 12
     monkeypatch.setenv("NOETL_TEST_KILLS", "7")
     assert budget("NOETL_TEST_KILLS", quick=5, full=12, long=500) == 7
 
@@ -67,7 +65,7 @@ def test_a_variable_of_its_own_overrides_a_budget(monkeypatch: pytest.MonkeyPatc
 def test_more_thorough_levels_try_more_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     for name in get_args(Level):
-        monkeypatch.setenv("NOETL_TEST_BUDGET", name)
+        monkeypatch.setenv("NOETL_TEST_PROFILE", name)
         tried.append(examples(60))
     assert tried == [12, 60, 1800]
 
