@@ -37,28 +37,52 @@ def level() -> Level:
             return "long"
 
 
-#: What plays many playbooks, old histories, or all that the documentation says, and what tools do
-#: to files, processes and circuits.
+#: Where whole stacks are tested, and browsers.
+STACKS = ("tests/acceptance/", "tests/browser/")
+#: Besides them: what plays many playbooks, old histories, or all that the documentation says; the
+#: commands; and what tools do to files, processes and circuits.
 SLOWER = (
+    *STACKS,
     "tests/compat/",
     "tests/docs/",
     "tests/histories/",
+    "tests/integration/cli/",
     "tests/integration/test_",
     "tests/migrations/",
     "tests/playbooks/",
     "tests/quantum/",
+    "tests/unit/tools/quantum/",
 )
 
 
-def is_chosen(nodeid: str, marks: set[str]) -> bool:
-    """Whether this run has a test with this id and these marks.
+#: Marks of what `quick` leaves out, wherever it stands.
+_NEEDS_MORE = {"full", "postgres", "redis", "rabbitmq"}
+#: Where tests get such a mark from their fixtures.
+_ON_ALL_STORES = "tests/contract/"
 
-    `full` and `long` tests are left out of what is quicker. So are those of what is slower, of
-    whole stacks and browsers, and those that ask again of PostgreSQL or Redis what was asked of
-    SQLite or of memory, unless they are marked `quick`."""
-    needs_more = marks & {"full", "acceptance", "browser", "postgres", "redis", "rabbitmq"}
-    is_quick = "quick" in marks or not (needs_more or nodeid.startswith(SLOWER))
-    match profile():
+
+def may_have_chosen(path: str, text: str, run: Profile) -> bool:
+    """Whether a run of this profile may have a test of this file: importing it costs more than a
+    look at its text."""
+    match run:
+        case "quick":
+            return not path.startswith(SLOWER) or "mark.quick" in text
+        case "rest":
+            return path.startswith((*SLOWER, _ON_ALL_STORES)) or any(
+                f"mark.{name}" in text for name in _NEEDS_MORE
+            )
+        case "full" | "long":
+            return True
+
+
+def is_chosen(nodeid: str, marks: set[str], run: Profile) -> bool:
+    """Whether a run of this profile has a test with this id and these marks.
+
+    `full` and `long` tests are left out of what is quicker. So are those of what is slower, and
+    those that ask again of PostgreSQL or Redis what was asked of SQLite or of memory, unless they
+    are marked `quick`."""
+    is_quick = "quick" in marks or not (marks & _NEEDS_MORE or nodeid.startswith(SLOWER))
+    match run:
         case "quick":
             return is_quick and "long" not in marks
         case "rest":

@@ -5,6 +5,8 @@ A server that cannot be had skips the test on a laptop and fails it in CI.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gc
 import os
 import random
@@ -23,7 +25,7 @@ from noetl.store import migrate, open_store
 from noetl.usecases.ports import Store
 
 from . import remains, scratch, services, zygote
-from .budget import examples, is_chosen, profile
+from .budget import STACKS, Profile, examples, is_chosen, may_have_chosen, profile
 from .needed import running
 
 pytest_plugins = ("tests.changed", "tests.costs")
@@ -35,8 +37,6 @@ settings.load_profile("untimed")
 _redis_numbers = count(0)
 
 
-#: Where tests are marked `acceptance`.
-STACKS = ("tests/acceptance/", "tests/browser/")
 #: Folders whose files take long; what is in none of them comes behind.
 LONGEST_FIRST = (*STACKS, "tests/properties/", "tests/playbooks/", "tests/docs/", "tests/integration/")
 
@@ -79,31 +79,52 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests are no garbage, and looking at all of them again and again is."""
+    """Thousands of tests are no garbage, and looking at all of them again and again takes seconds.
+    Bindings in C++ complain on standard error of what is left when they go."""
     gc.freeze()
     gc.enable()
+    atexit.register(gc.unfreeze)
 
 
-def pytest_unconfigure() -> None:
-    """Bindings in C++ complain on standard error of what is left when they go."""
-    gc.unfreeze()
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Passes over files of tests of which the profile runs none, and over folders without others:
+    their conftest would be imported."""
+    below = collection_path.rglob("*") if collection_path.is_dir() else [collection_path]
+    files = [file for file in below if file.match("test_*.py")]
+    texts = ((file.relative_to(config.rootpath).as_posix(), file.read_text("utf-8")) for file in files)
+    run = profile()
+    return True if files and not any(may_have_chosen(path, text, run) for path, text in texts) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what the profile does not run, and begins with what takes longest, so that no
     process is left alone with it at the end."""
-    for item in items:
-        if item.get_closest_marker("acceptance") and not item.nodeid.startswith(STACKS):
-            raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
     chosen: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        (chosen if is_chosen(item.nodeid, marks) else left_out).append(item)
+        _check_place(item, marks)
+        (chosen if is_chosen(item.nodeid, marks, profile()) else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
     items.sort(key=_order)
+
+
+_read = functools.cache(Path.read_text)
+
+
+def _check_place(item: pytest.Item, marks: set[str]) -> None:
+    """Every test is where its run looks for it."""
+    if "acceptance" in marks and not item.nodeid.startswith(STACKS):
+        raise pytest.UsageError(f"{item.nodeid} is `acceptance`: it belongs to {' or '.join(STACKS)}.")
+    runs: tuple[Profile, ...] = ("quick", "rest")
+    for run in runs:
+        file = item.nodeid.partition("::")[0]
+        if is_chosen(item.nodeid, marks, run) and not may_have_chosen(file, _read(item.path), run):
+            raise pytest.UsageError(
+                f"{item.nodeid} belongs to {run!r}, which passes over {file}: see `may_have_chosen`."
+            )
 
 
 def _order(item: pytest.Item) -> int:

@@ -6,7 +6,16 @@ from typing import get_args
 
 import pytest
 
-from tests.budget import Level, Profile, budget, examples, is_chosen, level, profile
+from tests.budget import (
+    Level,
+    Profile,
+    budget,
+    examples,
+    is_chosen,
+    level,
+    may_have_chosen,
+    profile,
+)
 
 PROFILES = get_args(Profile)
 
@@ -45,14 +54,20 @@ def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(monkeypatch
         ("playbooks", "quick", "quick full long"),
     ],
 )
-def test_every_test_is_of_quick_or_of_the_rest(
-    folder: str, marks: str, runs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = []
-    for name in PROFILES:
-        monkeypatch.setenv("NOETL_TEST_PROFILE", name)
-        chosen += [name] if is_chosen(f"tests/{folder}/test_it.py::test_it", set(marks.split())) else []
+def test_every_test_is_of_quick_or_of_the_rest(folder: str, marks: str, runs: str) -> None:
+    file = f"tests/{folder}/test_it.py"
+    text = "".join(f"@pytest.mark.{mark}\n" for mark in marks.split())
+    chosen, read = [], []
+    for run in PROFILES:
+        chosen += [run] if is_chosen(f"{file}::test_it", set(marks.split()), run) else []
+        read += [run] if may_have_chosen(file, text, run) else []
     assert chosen == runs.split()
+    assert set(chosen) <= set(read), "a file is passed over, and a test with it"
+
+
+def test_files_without_a_test_of_the_run_are_not_even_imported() -> None:
+    assert not may_have_chosen("tests/playbooks/test_it.py", "@pytest.mark.full", "quick")
+    assert not may_have_chosen("tests/unit/test_it.py", "@pytest.mark.long", "rest")
 
 
 def test_a_variable_of_its_own_overrides_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+#: Of the commands, the one that `make test` tries.
+pytestmark = pytest.mark.quick
+
 Cli = Callable[..., Any]
 
 
