@@ -3,6 +3,7 @@ demand."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
@@ -57,6 +58,14 @@ def watching(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
     found = Watching(sim.rt.store, monkeypatch)
     yield found
     found.end()
+
+
+@pytest.fixture
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what counts calls by the minute or the day: a slow machine passes from one into the
+    next."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
 
 
 @pytest.fixture

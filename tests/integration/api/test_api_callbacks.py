@@ -168,6 +168,7 @@ def test_a_foreign_token_is_nothing_and_says_nothing(client: FlaskClient, run: s
     assert {answer.json["instance"] for answer in answers} == {"/api/callbacks/…"}
 
 
+@pytest.mark.usefixtures("time_stands_still")
 def test_guessing_is_slowed_down_and_those_who_know_are_not(
     client: FlaskClient, sim: Simulation, run: str, token: str
 ) -> None:

@@ -19,6 +19,7 @@ HERE = "/api/executions"
 START = {"path": "examples/doubling"}
 
 
+@pytest.mark.usefixtures("time_stands_still")
 def test_a_token_makes_no_more_requests_than_its_rate(ask_as: Asking) -> None:
     busy, calm = ask_as("read", principal="ada", rate="3/day"), ask_as("read", principal="ada")
     answers = [busy.get(HERE) for _ in range(6)]
@@ -31,6 +32,7 @@ def test_a_token_makes_no_more_requests_than_its_rate(ask_as: Asking) -> None:
     assert calm.get(HERE).status_code == 200
 
 
+@pytest.mark.usefixtures("time_stands_still")
 @pytest.mark.parametrize(("rate", "allowed"), [("2/hour", 2), ("4/12h", 4), ("5/0.5d", 5)])
 def test_rates_are_counted_over_their_own_time(rate: str, allowed: int) -> None:
     rates, somebody = TokenRates(), Principal("ci", (), token_id="t", rate=rate)
