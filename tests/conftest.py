@@ -89,6 +89,8 @@ def pytest_collection_finish() -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Passes over files of tests of which the profile runs none, and over folders without others:
     their conftest would be imported."""
+    if not collection_path.is_relative_to(config.rootpath):
+        return None
     below = collection_path.rglob("*") if collection_path.is_dir() else [collection_path]
     files = [file for file in below if file.match("test_*.py")]
     texts = ((file.relative_to(config.rootpath).as_posix(), file.read_text("utf-8")) for file in files)
