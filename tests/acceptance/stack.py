@@ -105,12 +105,27 @@ def is_worker(process: psutil.Process) -> bool:
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL to all of them, at once, as a power cut would."""
+    """SIGKILL to all of them; returns once they are gone."""
     found = list(processes)
     for process in found:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(found, timeout=GUARD_S)
+
+
+def kill_trees(tops: Iterable[int]) -> None:
+    """SIGKILL to processes and all their descendants, at once, as a power cut would.
+
+    They are stopped first, until a look finds none that still runs: what one of them starts between
+    a look and its end would outlive all who could end it."""
+    pids = list(tops)
+    stopped: dict[int, psutil.Process] = {}
+    while running := [one for pid in pids for one in family(pid) if one.pid not in stopped]:
+        for process in running:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+            stopped[process.pid] = process
+    kill_all(stopped.values())
 
 
 @dataclass
@@ -240,7 +255,7 @@ class Stack:
     def kill(self, name: str) -> None:
         """SIGKILL to the part and everything below it."""
         part = self.running[name]
-        kill_all(family(part.pid))
+        kill_trees([part.pid])
         assert part.process is not None
         part.process.wait()
 
@@ -273,7 +288,7 @@ class Stack:
         alive = [
             part.process for part in self.running.values() if part.process and part.process.poll() is None
         ]
-        kill_all(process for one in alive for process in family(one.pid))
+        kill_trees(process.pid for process in alive)
         for process in alive:
             process.wait()
         self.disconnect()

@@ -33,7 +33,7 @@ from tests import services, zygote
 from tests.ports import free_port
 from tests.waiting import GUARD_S, until
 
-from .stack import family, fork, is_healthy, kill_all
+from .stack import fork, is_healthy, kill_trees
 
 pytestmark = pytest.mark.acceptance
 
@@ -89,7 +89,7 @@ def served(settings: Settings) -> Iterator[str]:
         until(answers, lambda: f"the server to answer:\n{log.read_text()}")
         yield f"http://127.0.0.1:{port}"
     finally:
-        kill_all(family(server.pid))
+        kill_trees([server.pid])
         server.wait()
 
 

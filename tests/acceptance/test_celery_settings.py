@@ -16,7 +16,7 @@ from noetl.dispatch.naming import SCHEDULER_QUEUE, TURN
 from tests import zygote
 from tests.waiting import GUARD_S, until
 
-from .stack import environment, family, kill_all
+from .stack import environment, kill_trees
 
 pytestmark = pytest.mark.acceptance
 
@@ -104,7 +104,7 @@ def scheduler(folder: Path, broker: str) -> Iterator[None]:
         until(lambda: " ready." in log.read_text(), "the scheduler")
         yield
     finally:
-        kill_all(family(process.pid))
+        kill_trees([process.pid])
         process.wait()
 
 

@@ -22,7 +22,7 @@ from tests.services import spawn
 from tests.waiting import GUARD_S, until
 
 from .playbooks import head
-from .stack import ROOT, environment, family, is_healthy, kill_all, tracebacks
+from .stack import ROOT, environment, family, is_healthy, kill_trees, tracebacks
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
@@ -110,7 +110,7 @@ class Formation:
         return [one for process in self.processes.values() for one in family(process.pid)]
 
     def kill(self) -> None:
-        kill_all(self.everybody())
+        kill_trees(process.pid for process in self.processes.values())
         for process in self.processes.values():
             process.wait()
 

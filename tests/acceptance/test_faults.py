@@ -6,6 +6,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +28,7 @@ from tests.services import RedisServer
 from tests.waiting import GUARD_S, until
 
 from .playbooks import ASKING_LOOP, LOOP, counted, head, squares
-from .stack import CORE, ROOT, Stack
+from .stack import CORE, ROOT, Stack, kill_trees
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -375,3 +379,41 @@ def test_everything_may_die_at_once(faulty: Stack, faulty_broker: RedisServer, e
     faulty_broker.start()
     faulty.start("scheduler", "code", "io", "sweeper", "api")
     check(faulty, executions, effects)
+
+
+#: Starts processes for ever, and says when there are too many to be looked at between two of them.
+BREEDING = """\
+import itertools, subprocess
+
+for number in itertools.count():
+    subprocess.Popen(["sleep", "600"])
+    if number == 200:
+        print(flush=True)
+"""
+
+
+def test_a_kill_leaves_nothing_of_a_tree_that_grows_meanwhile() -> None:
+    """Of the kills themselves: what one lets escape is nobody's, and fails a test at random."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BREEDING], stdout=subprocess.PIPE, start_new_session=True
+    ) as top:
+        try:
+            assert top.stdout is not None
+            assert top.stdout.readline()
+            kill_trees([top.pid])
+        finally:
+            top.kill()
+    try:
+        until(lambda: not has_group(top.pid), "the last of its group to be gone")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(top.pid, signal.SIGKILL)
+
+
+def has_group(number: int) -> bool:
+    """Whether a process of that group is there."""
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True

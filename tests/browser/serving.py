@@ -23,7 +23,7 @@ from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
-from tests.acceptance.stack import environment, family, fork, is_healthy, kill_all, tracebacks
+from tests.acceptance.stack import environment, fork, is_healthy, kill_trees, tracebacks
 from tests.ports import free_port
 from tests.waiting import until
 
@@ -70,7 +70,7 @@ class Site:
             yield process
         finally:
             # In good order it would wait for the streams of pages that are gone.
-            kill_all(family(process.pid))
+            kill_trees([process.pid])
             process.wait()
 
     def run(self, playbook: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:
