@@ -35,10 +35,10 @@ venv: $(BIN)/.ready-examples ## Make the virtual environment and install NoETL i
 run: $(BIN)/.ready-examples ## Start the whole stack, run the examples through it, stop everything
 	@NOETL_HOME="$${NOETL_HOME:-$(HOME_OF_RUNS)}" $(BIN)/python examples/run.py $(ARGS)
 
-# Tests wait half of their time, for servers and for what must not happen: more at a time than there are processors keep
-# these busy. Those of a file share what they start.
+# Tests with stacks wait, for servers and for what must not happen: more at a time than there are processors keep these
+# busy. The quick ones wait little, and each process has imported NoETL. Those of a file share what they start.
 # pytest exits with 5 where ARGS choose none.
-ABREAST ?= 4
+ABREAST ?= $(if $(filter quick,$(PROFILE)),3,4)
 .PHONY: test
 test: $(BIN)/.ready-test ## Run the tests, on SQLite and on a real PostgreSQL and a real Redis
 	@NOETL_TEST_PROFILE=$(PROFILE) $(BIN)/pytest --durations=20 -n $(ABREAST) --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -1,8 +1,9 @@
 """Which tests run, by the profile that `NOETL_TEST_PROFILE` names, and how much each of them tries.
 
-`quick` is what `make test` runs, `rest` what `full` has besides; both together are `full`: every
-test, and what plain `pytest` runs. `long` searches for hours. `.ci/run` runs `quick` and then
-`rest`. A variable of a budget's own, such as `NOETL_TEST_KILLS`, overrides the profile.
+`quick` is what `make test` runs, `rest` what `full` has besides, except for the rules that
+`make check` tries: all three are `full`, which plain `pytest` runs. `.ci/run` runs the three, one
+behind the other. `long` searches for hours. A variable of a budget's own, such as
+`NOETL_TEST_KILLS`, overrides the profile.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ SLOWER = (
 )
 
 
+#: What `make check` runs.
+_RULES = "tests/house/"
 #: Marks of what `quick` leaves out, wherever it stands.
 _NEEDS_MORE = {"full", "postgres", "redis", "rabbitmq"}
 #: Where tests get such a mark from their fixtures.
@@ -65,6 +68,8 @@ def may_have_chosen(path: str, text: str, run: Profile) -> bool:
     """Whether a run of this profile may have a test of this file: importing it costs more than a
     look at its text."""
     match run:
+        case "quick" | "rest" if path.startswith(_RULES):
+            return False
         case "quick":
             return not path.startswith(SLOWER) or "mark.quick" in text
         case "rest":
@@ -83,6 +88,8 @@ def is_chosen(nodeid: str, marks: set[str], run: Profile) -> bool:
     are marked `quick`."""
     is_quick = "quick" in marks or not (marks & _NEEDS_MORE or nodeid.startswith(SLOWER))
     match run:
+        case "quick" | "rest" if nodeid.startswith(_RULES):
+            return False
         case "quick":
             return is_quick and "long" not in marks
         case "rest":

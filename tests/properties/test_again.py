@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from books import Book, books, tool
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
@@ -173,6 +174,7 @@ def test_what_failed_is_made_good_and_nothing_else(book: Book, salt: int) -> Non
             assert once[place] + count <= needed[place], place
 
 
+@pytest.mark.full("3 s: cuts of whole books")
 @settings(max_examples=examples(12))
 @given(
     book=_books() | _books(calls=True),
@@ -226,6 +228,7 @@ def test_a_new_version_comes_to_what_a_fresh_run_of_it_comes_to(
     assert _seen(sim, _again(sim, first, version=version)) == _undisturbed(changed)[0]
 
 
+@pytest.mark.full("3 s: schedules of whole books")
 @settings(max_examples=examples(8))
 @given(book=_books() | _books(calls=True), salt=st.integers(0, 999), schedule=schedules())
 def test_whatever_happens_to_messages_and_processes(book: Book, salt: int, schedule: Schedule) -> None:

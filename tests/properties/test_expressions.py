@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,6 +163,7 @@ def test_no_text_makes_anything_but_a_value_or_a_template_error(source: str) -> 
     assert isinstance(check(source, guard=True), list)
 
 
+@pytest.mark.full("3 s: threads")
 def test_threads_do_not_share_budgets() -> None:
     template = "{% for i in range(60000) %}{% endfor %}{{ n }}"
     with ThreadPoolExecutor(8) as pool:

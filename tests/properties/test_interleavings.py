@@ -74,6 +74,7 @@ def test_tangles_of_arcs_and_joins_end(book: Book, schedule: Schedule) -> None:
     assert played(book, schedule) == []
 
 
+@pytest.mark.full("5 s: those that call nobody are quick")
 @settings(max_examples=examples(8))
 @given(book=books(calls=True), schedule=schedules())
 def test_books_that_call_others_come_out_as_if_nothing_had_happened(book: Book, schedule: Schedule) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def settled(simulation: Simulation, execution_id: str) -> None:
         simulation.pass_time(31)
 
 
+@pytest.mark.full("2 s: two thousand")
 def test_two_thousand_pages_of_one_task_are_an_event_each_of_the_same_size() -> None:
     playbook = f"""{HEAD}workflow:
   - step: start

@@ -52,9 +52,12 @@ def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(monkeypatch
         ("acceptance", "acceptance postgres redis quick", "quick full long"),
         ("playbooks", "", "rest full long"),
         ("playbooks", "quick", "quick full long"),
+        ("house", "", "full long"),
     ],
 )
-def test_every_test_is_of_quick_or_of_the_rest(folder: str, marks: str, runs: str) -> None:
+def test_every_test_is_of_quick_or_of_the_rest_or_a_rule_that_make_check_tries(
+    folder: str, marks: str, runs: str
+) -> None:
     file = f"tests/{folder}/test_it.py"
     text = "".join(f"@pytest.mark.{mark}\n" for mark in marks.split())
     chosen, read = [], []

@@ -89,6 +89,7 @@ def ours() -> Imports:
     return imports.read(ROOT)
 
 
+@pytest.mark.full("6 s: collects all tests")
 def test_a_leaf_of_noetl_concerns_its_tests_and_not_those_that_cannot_reach_it(ours: Imports) -> None:
     selected = select({"noetl/expressions/text_filters.py"}, ours).files
     assert {"tests/unit/expressions/test_filters.py", "tests/unit/dsl/test_checks.py"} <= selected

@@ -55,6 +55,7 @@ def is_adapter(node: ast.ClassDef) -> bool:
     return (ast.get_docstring(node) or "").startswith("`noetl.usecases.ports.")
 
 
+@pytest.mark.full("2 s: reads all of noetl")
 def test_what_public_functions_raise_stands_in_their_docstrings(subtests: pytest.Subtests) -> None:
     for file in sorted(ROOT.rglob("*.py")):
         text = file.read_text(encoding="utf-8")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 INNER = """
@@ -30,6 +32,7 @@ def test_a_second_proof():
 """
 
 
+@pytest.mark.full("3 s: a run of its own")
 def test_a_run_in_the_background_interrupts_its_children_and_fails_for_what_it_leaves_behind(
     tmp_path: Path,
 ) -> None:

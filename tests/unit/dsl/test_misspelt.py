@@ -147,6 +147,7 @@ def keys_of_parts(data: Any) -> Iterator[tuple[DocumentPart, Path, str]]:
             yield from ((part, path, key) for key in inner if key in known_keys(type(part)))
 
 
+@pytest.mark.full("6 s: every key")
 @pytest.mark.parametrize("text", [CANONICAL, *OTHERS], ids=["canonical", "rules", "classic"])
 def test_every_slip_in_every_key_of_every_part_is_an_error_that_names_the_key(text: str) -> None:
     data = read(text, "p.yaml").data

@@ -391,6 +391,7 @@ def test_what_tasks_share_stays_small(body: Compile, shared: str) -> None:
     assert [problem.code for problem in body(shared).errors] == [Code.TOO_LARGE]
 
 
+@pytest.mark.full("2 s: long playbooks")
 def test_each_of_very_many_unknown_names_is_as_much_work(body: Compile) -> None:
     def document(number: int) -> str:
         names = [f"{i:04}" * 25 for i in range(number)]

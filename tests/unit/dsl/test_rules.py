@@ -227,6 +227,7 @@ def _chain(number: int) -> str:
     return f"workflow:\n{steps}- {{step: s{number}, tool: {{kind: noop}}}}"
 
 
+@pytest.mark.full("3 s: long playbooks")
 @pytest.mark.parametrize("shape", [_named_steps, _actions, _rules, _chain], ids=lambda shape: shape.__name__)
 def test_given_four_times_as_much_to_run_then_compiling_costs_about_four_times_as_much(
     body: Body, shape: Callable[[int], str]

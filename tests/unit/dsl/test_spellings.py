@@ -219,6 +219,7 @@ def differences(body: Compile, written: str, canonical: str) -> list[str]:
     return faults + ([] if found.respelled else ["nothing was counted"])
 
 
+@pytest.mark.full("5 s: every tool")
 @pytest.mark.parametrize("form", FORMS)
 def test_tools_mean_the_same_in_the_spellings_of_others(form: str, body: Compile) -> None:
     wrong = {

@@ -265,6 +265,7 @@ class TestJump:
         story = play(task("a", otherwise("jump", to="nowhere")))
         assert "jumps to 'nowhere', which is no task of this step" in story.error.message
 
+    @pytest.mark.full("3 s: as many as are allowed")
     def test_jumps_that_never_end_are_ended(self) -> None:
         story = play(task("a", otherwise("jump", to="a")))
         assert len(story.tool.calls) == 10_000

@@ -77,7 +77,7 @@ class Log:
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("stride", [1, 7])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.full("the same, event by event")), 7])
 def test_increments_of_any_size_add_up_to_the_whole(path: Path, stride: int) -> None:
     log = Log(path)
     if stride == 1:

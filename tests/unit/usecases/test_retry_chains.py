@@ -308,6 +308,7 @@ WAITING = CURSOR.replace(
 )
 
 
+@pytest.mark.full("6 s: chances")
 @pytest.mark.parametrize(
     ("workflow", "deliveries"), [(CURSOR, 1), (CURSOR, 2), (CURSOR, 20), (WAITING, 1), (WAITING, 20)]
 )

@@ -74,6 +74,7 @@ def test_what_is_no_number_of_tokens_fails_the_step(times: str) -> None:
     assert report.steps["work"]["runs"] == 0 if "work" in report.steps else True
 
 
+@pytest.mark.full("3 s: a thousand")
 def test_a_thousand_tokens_are_put_down_at_once() -> None:
     text = (
         SPLIT.replace("TIMES", "1000")
