@@ -371,8 +371,10 @@ def _settle(order: Mapping[str, Any], streams: Sequence[int]) -> None:
     """Makes this fork look like a process that was started with these words."""
     from setproctitle import setproctitle
 
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
+    # A run in the background ignores some of them, and so does this fork's parent.
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if order["session"]:
         os.setsid()
