@@ -16,8 +16,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def _serve(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        self.body = self.rfile.read(length)
+        self.body = self.receive()
         self.server.seen.append(
             {
                 "method": self.command,
@@ -32,6 +31,15 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _serve  # noqa: N815 - the names of the base class
+
+    def receive(self) -> bytes:
+        """The body of the request. Raises ConnectionResetError where the client died before it had
+        sent all of it: such a request is none."""
+        length = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            raise ConnectionResetError(f"{len(body)} of {length} bytes came")
+        return body
 
     def answer(self, body: bytes = b"", status: int = 200, **headers: str) -> None:
         self.send_response(status)

@@ -39,7 +39,7 @@ class _Handler(Handler):
     server: AqtServer
 
     def _ask(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = self.receive()
         path = self.path.removeprefix("/v1/").split("/")
         if self.headers.get("authorization") != f"Bearer {TOKEN}":
             return self.json({"detail": "Unauthorized"}, 401)

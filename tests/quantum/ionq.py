@@ -205,8 +205,7 @@ class _Handler(Handler):
     server: IonQServer
 
     def _ask(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        body = self.rfile.read(length)
+        body = self.receive()
         url = urlsplit(self.path)
         path = url.path.removeprefix("/v0.4/")
         fault = self.server.fault_of(self.command, path)

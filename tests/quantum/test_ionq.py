@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -297,3 +298,16 @@ def test_a_backend_that_cannot_be_used_says_why(
 ) -> None:
     with pytest.raises(ToolError, match=said):
         of(ionq, services, client, **given)
+
+
+def test_of_a_client_that_dies_within_a_request_the_mock_has_nothing(backend: IonQ, ionq: IonQServer) -> None:
+    """Of the mock itself: clients send the head of a request and then its body, and may be killed
+    between the two."""
+    with socket.create_connection(ionq.server_address) as client:
+        client.sendall(
+            f"POST /v0.4/jobs HTTP/1.1\r\nauthorization: apiKey {KEY}\r\ncontent-length: 9\r\n\r\n".encode()
+        )
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    assert ionq.jobs == {}
+    assert backend.find(["noetl-1"], LONG_AGO) == {}
