@@ -33,12 +33,18 @@ FAST = {"lease_s": 1.5, "heartbeat_s": 0.3, "resend_s": 3, "sweep_s": 0.3, "max_
 
 @contextlib.contextmanager
 def mortal_stack(
-    home: Path, postgres: services.Postgres, template: str, broker: str, queues: str, more: Sequence[str] = ()
+    home: Path,
+    postgres: services.Postgres,
+    template: str,
+    broker: str,
+    queues: str,
+    more: Sequence[str] = (),
+    **settings: object,
 ) -> Iterator[Stack]:
     """Two workers of `queues` with two processes each: there are always some while others are
-    started again. `more` are further arguments of them."""
+    started again. `more` are further arguments of them, `settings` come before those of `FAST`."""
     url = postgres.create(template)
-    with Stack(home, url, broker, ("scheduler", "sweeper"), FAST) as running:
+    with Stack(home, url, broker, ("scheduler", "sweeper"), {**FAST, **settings}) as running:
         for name in NAMES:
             running.launch(name, [*worker(queues, "prefork", 2, name), *more])
             running.await_ready(name)
