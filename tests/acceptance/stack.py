@@ -35,6 +35,7 @@ from noetl import bootstrap
 from noetl.cli.services import server_argv
 from noetl.config import Settings
 from noetl.dispatch.celery import CeleryDispatcher, make_app
+from noetl.processes import kill_tree
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, ExecutionRow
 from noetl.usecases.runtime import Runtime
@@ -114,18 +115,14 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_trees(tops: Iterable[int]) -> None:
-    """SIGKILL to processes and all their descendants, at once, as a power cut would.
+    """SIGKILL to processes and all their descendants; returns once they are gone.
 
-    They are stopped first, until a look finds none that still runs: what one of them starts between
-    a look and its end would outlive all who could end it."""
+    What one of them starts meanwhile is killed too: it would outlive all who could end it."""
     pids = list(tops)
-    stopped: dict[int, psutil.Process] = {}
-    while running := [one for pid in pids for one in family(pid) if one.pid not in stopped]:
-        for process in running:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.suspend()
-            stopped[process.pid] = process
-    kill_all(stopped.values())
+    seen = [process for pid in pids for process in family(pid)]
+    for pid in pids:
+        kill_tree(pid)
+    psutil.wait_procs(seen, timeout=GUARD_S)
 
 
 @dataclass
