@@ -98,8 +98,8 @@ class Python(Tool):
     to a Parquet file, which never passes through the worker's memory. Values are those that SQL
     tools yield; a column of durations is whole numbers. An index of pandas is kept where it has a
     name. With `frames`, each input that is a list of mappings comes as a frame, whether small or
-    kept by reference; an empty list as an empty frame. Handing over pandas frames needs pyarrow
-    (`pip install 'noetl-celery[frames]'`); polars and Arrow need nothing else.
+    kept by reference; an empty list as an empty frame. pyarrow is there; pandas comes
+    with Cirq, and polars where you install it.
 
     **Circuits.** A circuit of Cirq, or another value that Cirq writes as JSON, anywhere in a
     result, is that JSON as a text; `ref` of a quantum task takes it: `result = cirq.Circuit(...)`

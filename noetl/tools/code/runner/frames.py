@@ -54,7 +54,6 @@ def read_frame(name: str, path: str, sort: str) -> Any:
         match sort:
             case "pandas":
                 import pandas
-                import pyarrow  # first: where it is missing, pandas names others that it could use
 
                 return pandas.read_parquet(path, engine="pyarrow")
             case "polars":
@@ -147,13 +146,6 @@ def _write_parquet(frame: Any, sort: str, path: str) -> None:
 
 
 def _write_pandas(frame: Any, path: str) -> None:
-    try:
-        import pyarrow  # noqa: F401 - see `read_frame`
-    except ModuleNotFoundError:
-        raise plain.NotConverted(
-            "is a pandas frame, and pandas needs pyarrow to hand one over: `pip install pyarrow` where "
-            "this task runs, or make it a list with to_dict('records')"
-        ) from None
     named = any(name is not None for name in frame.index.names)
     frame = frame.reset_index(drop=not named)
     names = ["_".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in frame.columns]
