@@ -21,7 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("noetl.cli.run:run", "Run a playbook here, without a server or a broker."),
     "up": ("noetl.cli.up:up", "Start the whole stack on this machine."),
     "down": ("noetl.cli.up:down", "Stop the stack that runs on this home."),
-    "status": ("noetl.cli.up:status", "Say whether a stack runs on this home, and how it is."),
+    "status": ("noetl.cli.status:status", "Say whether NoETL runs here, where, and how it is."),
     "validate": ("noetl.cli.check:validate", "Check playbooks and explain every problem."),
     "test": ("noetl.cli.trials:test", "Run the tests of playbooks, with stand-ins for their calls."),
     "plan": ("noetl.cli.plan:plan", "Show what a playbook would do and touch, without running it."),

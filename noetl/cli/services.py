@@ -34,7 +34,9 @@ log = logging.getLogger(__name__)
 PREFORK_QUEUES = ("python", "shell", "quantum")
 
 
-def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> list[str]:
+def server_argv(
+    host: str, port: int, requests: int = 8, streams: int = 300, log_level: str = "warning"
+) -> list[str]:
     """What follows `python -m gunicorn` for the API server: a thread for each request that is
     answered or waits, as NOETL_SERVER_THREADS and NOETL_SERVER_STREAMS allow."""
     threads = requests + streams
@@ -46,7 +48,7 @@ def server_argv(host: str, port: int, requests: int = 8, streams: int = 300) -> 
         *("noetl.wsgi:app", "--bind", bind, "--name", "noetl: server"),
         *("--workers", "1", "--threads", str(threads), "--worker-class", "noetl.api.refusals.ProblemWorker"),
         *("--worker-connections", str(2 * threads + 500)),
-        *("--graceful-timeout", "5", "--log-level", "warning"),
+        *("--graceful-timeout", "5", "--log-level", log_level),
         *("--logger-class", "noetl.api.server_log.ServerLog"),
         *(["--no-control-socket"] if release >= (25, 1) else ()),
     ]
@@ -105,7 +107,8 @@ def server(host: str, port: int, threads: int) -> None:
     # The program that this becomes reads its settings itself, and whom it answers follows from
     # where it listens.
     os.environ.update({"NOETL_HOST": host, "NOETL_PORT": str(port), "NOETL_SERVER_THREADS": str(threads)})
-    _become_program("gunicorn", server_argv(host, port, threads, settings.server_streams))
+    # At `info` gunicorn says where it listens.
+    _become_program("gunicorn", server_argv(host, port, threads, settings.server_streams, "info"))
 
 
 @click.command(epilog="Example: noetl scheduler")

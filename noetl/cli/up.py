@@ -1,4 +1,4 @@
-"""`noetl up`, `down` and `status`: the whole stack on one machine."""
+"""`noetl up` and `down`: the whole stack on one machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,25 +16,19 @@ from urllib.parse import urlsplit
 import click
 
 from noetl.cli.access import warn_if_open
-from noetl.cli.complaints import word
 from noetl.cli.console import (
-    as_json_option,
     assigned_of,
     complete_file,
-    json_out,
     payload_of,
     read_text,
 )
 from noetl.cli.process import handle_signals
-from noetl.cli.remote import TRIES
 from noetl.cli.run import EXIT, show
 from noetl.cli.stack import find_queues, run_stack
 from noetl.cli.stack_settings import stack_settings
-from noetl.client import Client
 from noetl.config import Settings
 from noetl.dispatch.titles import name_process
-from noetl.errors import Conflict, NoetlError, Unavailable
-from noetl.facts.json import Json
+from noetl.errors import Conflict, Unavailable
 from noetl.store.running import RunningStack, find, hold_home, is_held
 
 #: Seconds that a stack may take to stop: its running tasks have eight of them.
@@ -134,7 +128,7 @@ def up(
     ):
         warn_if_open(stack.settings)
         if not files:
-            _announce(stack.note())
+            announce(stack.note())
             click.echo("Ctrl-C stops everything.")
             stack.serve()
             return
@@ -153,7 +147,7 @@ def _leave_running(host: str | None, options: list[str]) -> None:
     """Starts a stack with these options that goes on behind this command, and says where it is."""
     settings = Settings.from_env()
     running = _start_detached(settings.make_home(), options)
-    _announce(running)
+    announce(running)
     at = urlsplit(running.api).port or settings.port
     warn_if_open(replace(settings, host=host or settings.host, port=at))
     click.echo("`noetl status` says how it is, `noetl down` stops it.")
@@ -199,7 +193,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], home: Path, log: Path) -> R
     raise Unavailable(f"`noetl up` ended with exit code {process.returncode}; its log is {log}:\n{last}")
 
 
-def _announce(stack: RunningStack) -> None:
+def announce(stack: RunningStack) -> None:
     """Says where the parts of a stack are."""
     click.echo(f"NoETL is up: {stack.api} (API document: {stack.api}/api/openapi.json)")
     if stack.flower is not None:
@@ -245,50 +239,3 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-@click.command(epilog="Example: noetl status --json")
-@as_json_option
-@click.pass_context
-def status(ctx: click.Context, as_json: bool) -> None:
-    """Say whether a stack runs on this home, where, and how it is. Exit code 1 where it is not
-    well."""
-    home = Settings.from_env().home_dir
-    stack = find(home)
-    if stack is None:
-        # It holds the home from the first moment on, and writes where it is when it answers.
-        is_changing = is_held(home)
-        if as_json:
-            json_out({"running": False, "starting_or_stopping": is_changing, "home": str(home)})
-        elif is_changing:
-            click.echo(f"The stack on {home} is just starting or stopping.")
-        else:
-            click.echo(f"Nothing runs on {home}; `noetl up` starts a stack.")
-        ctx.exit(1)
-    health = _health(stack)
-    if as_json:
-        # Without the URL of the broker, which may hold a password.
-        parts = {name: value for name, value in asdict(stack).items() if name != "broker_about"}
-        parts["broker"] = stack.broker_about
-        json_out({"running": True, "home": str(home), **parts, "health": health})
-    else:
-        _describe(stack, health)
-    ctx.exit(0 if health["status"] == "ok" else 1)
-
-
-def _health(stack: RunningStack) -> dict[str, Json]:
-    """What the API reports; `down` where it does not answer."""
-    try:
-        with Client(stack.api, tries=TRIES) as client:
-            return dict(client.health())
-    except NoetlError as error:
-        return {"status": "down", "api": {"status": "down", "detail": error.message}}
-
-
-def _describe(stack: RunningStack, health: dict[str, Json]) -> None:
-    _announce(stack)
-    click.echo("Processes:   " + ", ".join(f"{name} {pid}" for name, pid in stack.pids.items()))
-    for part, found in health.items():
-        if isinstance(found, dict) and found["status"] == "down":
-            click.echo(f"{word('down', 'red')}: {part}: {found.get('detail', '')}")
-    click.echo(f"Health:      {health['status']}")

@@ -3,6 +3,7 @@ which other tests fork."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -66,6 +67,7 @@ class Formation:
             **environment({**settings, "flower_port": self._flower.rpartition(":")[2]}),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PORT": self.url.rpartition(":")[2],
+            "NOETL_PORT": self.url.rpartition(":")[2],
             "FLOWER_UNAUTHENTICATED_API": "true",
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -73,6 +75,12 @@ class Formation:
     def upgrade(self) -> None:
         """What is typed before the first start."""
         subprocess.run(["noetl", "db", "upgrade"], cwd=ROOT, env=self._variables, check=True)
+
+    def status(self) -> Any:
+        """What `noetl status` says, typed beside them: that all is well."""
+        argv = ["noetl", "status", "--json"]
+        said = subprocess.run(argv, cwd=ROOT, env=self._variables, check=True, capture_output=True)
+        return json.loads(said.stdout)
 
     def start(self, name: str, command: str) -> None:
         log = self._logs / f"{name}.log"
@@ -141,6 +149,7 @@ def test_every_line_of_the_procfile_starts_does_its_part_and_ends_when_it_is_tol
         return is_healthy(formation.url)
 
     until(answers, "the server to answer")
+    assert formation.status()["health"]["status"] == "ok"
     # Flower tells what happens while it listens, so it comes first.
     until(lambda: len(formation.seen_by_flower("workers?refresh=1")) == 3, "Flower to know the workers")
     path = formation.ask("POST", "catalog", json={"content": EVERYBODY})["path"]
