@@ -167,6 +167,8 @@ def _fits(names: _Names, sought: SoughtSignal, signal: Signal) -> bool:
     """Raises TemplateError."""
     if signal.fact.signal != sought.name or _is_over(signal, names.inputs.now):
         return False
+    if signal.fact.about not in (None, sought.correlate):
+        return False
     payload = signal.fact.payload
     if sought.match and names.inputs.load is not None:
         payload = open_references(payload, names.inputs.load)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.facts.events import SCHEMA, Fact
+from noetl.facts.events import SCHEMA, Fact, SignalReceived
 from noetl.facts.json import Json
 
 #: One step from `(type, schema)` to the next schema: takes and returns (type, payload).
@@ -23,6 +23,10 @@ Upcaster: TypeAlias = Callable[[str, dict[str, Json]], tuple[str, dict[str, Json
 #: The steps known, by the type and schema that they start from. Types that are absent did not
 #: change.
 UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
+
+#: What facts say that earlier versions did not know, and what it is of one that does not say it:
+#: then it is left out, and those that still run read it.
+_LATER: Final[Mapping[type[Fact], Mapping[str, Json]]] = {SignalReceived: {"about": None}}
 
 #: Class of every type in the log.
 FACTS: Final[Mapping[str, type[Fact]]] = {fact.type: fact for fact in get_args(Fact)}
@@ -136,6 +140,7 @@ def _values_of(record: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tupl
     return names, lambda value: tuple(getattr(value, name) for name in names)
 
 
+_NOTHING: Final[Mapping[str, Json]] = {}
 _VALUES: Final = {fact: _values_of(fact) for fact in FACTS.values()}
 _READERS: Final[Mapping[str, Reader]] = {kind: _record_reader(fact) for kind, fact in FACTS.items()}
 
@@ -143,7 +148,11 @@ _READERS: Final[Mapping[str, Reader]] = {kind: _record_reader(fact) for kind, fa
 def payload(fact: Fact) -> str:
     """The fact's fields as JSON text."""
     names, values = _VALUES[type(fact)]
-    return dumps(dict(zip(names, values(fact), strict=True)), fact.type)
+    said = dict(zip(names, values(fact), strict=True))
+    for name, default in _LATER.get(type(fact), _NOTHING).items():
+        if said[name] == default:
+            del said[name]
+    return dumps(said, fact.type)
 
 
 def fact(kind: str, schema: int, text: str) -> Fact:
