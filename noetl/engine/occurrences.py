@@ -64,7 +64,7 @@ def _fired(plan: Plan, state: State, timer: Timer) -> Occurrence:
     fired = fire_timer(timer, step_of(state, timer))
     match timer.purpose:
         case "region":
-            return Occurrence((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
+            return Occurrence((at, 0, 0), [fired, *overdue(plan, state, timer)], frozenset(), frozenset())
         case "deadline":
             run, own = state.runs[timer.run_id], frozenset({timer.run_id})
             ended = time_out(plan.step(run.step), run, find_late(run, timer))
