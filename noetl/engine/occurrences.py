@@ -64,7 +64,7 @@ def _fired(plan: Plan, state: State, timer: Timer) -> Occurrence:
     fired = fire_timer(timer, step_of(state, timer))
     match timer.purpose:
         case "region":
-            return Occurrence((at, 0, 0), [fired, overdue(timer)], frozenset(), frozenset())
+            return Occurrence((at, 0, 0), [fired, *overdue(plan, state, timer)], frozenset(), frozenset())
         case "deadline":
             run, own = state.runs[timer.run_id], frozenset({timer.run_id})
             ended = time_out(plan.step(run.step), run, find_late(run, timer))
@@ -166,6 +166,8 @@ def _taken(wait: PendingWait, key: str, one: Awaited, signal: Signal, place: int
 def _fits(names: _Names, sought: SoughtSignal, signal: Signal) -> bool:
     """Raises TemplateError."""
     if signal.fact.signal != sought.name or _is_over(signal, names.inputs.now):
+        return False
+    if signal.fact.about not in (None, sought.correlate):
         return False
     payload = signal.fact.payload
     if sought.match and names.inputs.load is not None:

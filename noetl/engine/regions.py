@@ -3,7 +3,8 @@ left.
 
 A region that was cancelled loses all that runs or waits in it at once. Then its runs are undone,
 the flow goes on where it says so, and what has to be done behind every end is done; only then is
-what left it let go on.
+what left it let go on, and what would enter it again let in. What it comes to is certain once
+nothing is left in it: nothing cancels it any more.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ def open_regions(plan: Plan, state: State) -> Iterator[tuple[Region, RegionState
 
 def is_held_back(plan: Plan, state: State, token: Token) -> bool:
     """Whether a token waits for a region: it has left one that has more to do first, or would enter
-    one that was cancelled, or that has no slot yet."""
+    one that is about to end, or that has no slot yet."""
     for region, now in open_regions(plan, state):
         inside, arc = token.step in region.steps, plan.net.arcs.get(token.arc)
-        if inside and (now.cancelled is not None or lacks_region(state, region.name, now.number)):
+        if inside and (is_decided(state, region, now) or lacks_region(state, region.name, now.number)):
             return True
         if inside or arc is None or (region.cleanup is None and now.cancelled is None):
             continue
@@ -115,10 +116,22 @@ def runs_inside(state: State, region: Region, now: RegionState) -> list[Run]:
 
 
 def is_empty(state: State, region: Region, now: RegionState) -> bool:
-    """Whether nothing of it is left."""
+    """Whether nothing of it is left. What lies before its steps while it ends would enter it
+    again."""
     if runs_inside(state, region, now) or undoes_in(state, region):
         return False
+    if is_decided(state, region, now):
+        return True
     return not any(waiting.token.step in region.steps for waiting in state.tokens.values())
+
+
+def is_decided(state: State, region: Region, now: RegionState) -> bool:
+    """Whether it is certain what it comes to: it was cancelled, or what is done at its end has
+    begun."""
+    if now.cancelled is not None or now.ran or state.closing is not None:
+        return True
+    handlers = (run.handling for run in state.runs.values() if run.handling is not None)
+    return undoes_in(state, region) or any(one.region == region.name for one in handlers)
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -178,20 +191,25 @@ def _enter(region: Region, number: int, inputs: Inputs, names: Mapping[str, Any]
     yield schedule_timer(Timer(name, "region", "", None, length, None, region.name), None, inputs)
 
 
-def overdue(timer: Timer) -> Draft:
-    """The region has not ended by its deadline."""
+def overdue(plan: Plan, state: State, timer: Timer) -> list[Draft]:
+    """The region has not ended by its deadline, which is too late where it is certain what it comes
+    to."""
+    region = next(one for one in plan.net.regions if one.name == timer.awaited)
+    if is_decided(state, region, state.regions[region.name]):
+        return []
     message = (
         f"Region {timer.awaited!r} did not end within its deadline of {compact(timer.seconds or 0.0)}, which "
         "counts from its first run."
     )
     error = ErrorInfo("timeout", message, type="RegionDeadline")
-    fact = e.RegionCancelRequested(timer.awaited or "", "its deadline has come", error)
-    return Draft(fact, dedup_key=f"cancel:{timer.id}")
+    fact = e.RegionCancelRequested(region.name, "its deadline has come", error)
+    return [Draft(fact, dedup_key=f"cancel:{timer.id}")]
 
 
 def find_cause(plan: Plan, state: State, inputs: Inputs, region: Region, now: RegionState) -> str | None:
-    """Why the region is cancelled now, if it is. Raises TemplateError."""
-    if now.unwanted is not None:
+    """Why the region is cancelled now, if it is. What was asked for comes too late where nothing is
+    left of it. Raises TemplateError."""
+    if now.unwanted is not None and not is_empty(state, region, now):
         return now.unwanted
     for name in region.cancel_on:
         record = state.steps.get(name)

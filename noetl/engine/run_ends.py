@@ -90,7 +90,10 @@ def fail_branch(state: State, error: ErrorInfo, stops: bool) -> State:
 
 
 def drop_run(state: State, run: Run) -> State:
-    """The run is withdrawn, and routed no more. It is there until it is cleaned up."""
+    """The run is withdrawn, and routed no more. It is there until it is cleaned up. The final step
+    runs again at the end of an execution that is cancelled, as what cleans up does."""
+    if run.final and run.handling is None and state.cancelling:
+        state = replace(state, final_ran=False)
     run = replace(run, status="cancelled", withdrawn=True)
     state = end_run(state, run) if run.released == "no" else _settle(state, run)
     return inherit(_leave(state, run), (run.id,), ())

@@ -13,7 +13,7 @@ from typing import assert_never
 from noetl.engine.firing import skip_token, start_run, withdraw
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Plan
-from noetl.engine.regions import find_cause, is_empty, open_regions
+from noetl.engine.regions import find_cause, is_decided, is_empty, open_regions
 from noetl.engine.run_state import Run
 from noetl.engine.scope_state import RegionState, UndoableCall
 from noetl.engine.state import State
@@ -33,10 +33,10 @@ from noetl.net.model import Region
 def cancel_regions(plan: Plan, state: State, inputs: Inputs) -> list[Draft]:
     """The first region for whose end there is a cause loses all that runs or waits in it."""
     for region, now in open_regions(plan, state):
-        if now.cancelled is not None:
+        if now.cancelled is not None and (left := _withdraw_runs(state, region, now.cancelled)):
             # In a fork, of which the log was cut in between.
-            if left := _withdraw_runs(state, region, now.cancelled):
-                return left
+            return left
+        if is_decided(state, region, now):
             continue
         try:
             reason = find_cause(plan, state, inputs, region, now)
@@ -113,13 +113,22 @@ def _status_of(state: State, now: RegionState) -> EndStatus:
 
 
 def _say(status: EndStatus, now: RegionState) -> JsonMap:
-    error = None if now.error is None else now.error.as_json()
-    return {"status": status, "reason": now.cancelled, "error": error}
+    error = _error_of(now)
+    return {
+        "status": status,
+        "reason": now.cancelled,
+        "error": None if error is None else error.as_json(),
+    }
+
+
+def _error_of(now: RegionState) -> ErrorInfo | None:
+    """The failure that it was cancelled as; that of a cancel which came too late is none."""
+    return None if now.cancelled is None else now.error
 
 
 def _end(plan: Plan, region: Region, now: RegionState, status: EndStatus) -> Draft:
     """A failure that nothing was made of is that of the branch."""
-    failure = now.error if region.on_cancel is None else None
+    failure = _error_of(now) if region.on_cancel is None else None
     strict = plan.net.failure.mode != "best_effort"
     fact = e.RegionEnded(region.name, status, failure, failure is not None and strict)
     return Draft(fact, dedup_key=f"end:{region.name}#{now.number}")

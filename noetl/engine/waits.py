@@ -144,6 +144,24 @@ def correlated_waits(state: State) -> frozenset[tuple[str, str, str]]:
     )
 
 
+def hears_about(state: State, name: str, value: str, seen: int) -> bool:
+    """Whether something waits for one more signal about the value than have come since the version
+    `seen`, up to which turns have been taken."""
+    if state.cancelling and not state.closing:
+        return False
+    waits = [place for place, *about in correlated_waits(state) if about == [name, value]]
+    come = [one.fact for one in state.signals if one.version > seen]
+    come = [fact for fact in come if (fact.signal, fact.about) == (name, value)]
+    left = sum(not _is_unwanted(state, state.waits[place]) for place in waits)
+    return left > len(come) and not any(fact.everyone for fact in come)
+
+
+def _is_unwanted(state: State, wait: PendingWait) -> bool:
+    """Whether the next turn ends what waits, because somebody asked for that."""
+    run = state.runs[wait.run_id]
+    return run.unwanted is not None or (run.loop is not None and wait.iteration in run.loop.unwanted)
+
+
 def describe_waits(state: State, most: int | None = None) -> list[JsonMap]:
     """What `awaited.find_awaited` has of each task that waits, in the order in which they began; of
     the first ones, where there are more than `most`."""

@@ -85,7 +85,8 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class SignalReceived:
     """Somebody told the execution something, at `at` (UTC, ISO 8601). It is kept until a wait takes
-    it, or `expires_at`. `everyone`: all that wait for it then take it, and not the oldest alone."""
+    it, or `expires_at`. `everyone`: all that wait for it then take it, and not the oldest alone.
+    `about`: it was sent to whoever waits for that value, and nothing else takes it."""
 
     type: ClassVar[str] = "signal.received"
     signal: str
@@ -94,6 +95,7 @@ class SignalReceived:
     payload: Json = None
     expires_at: str | None = None
     everyone: bool = False
+    about: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from noetl.errors import BadRequest, ConfigError, NotFound, Unavailable
 from noetl.facts.distribution import install_line
 from noetl.results import objects
 from noetl.results.blocks import pack_lines
+from noetl.scratch import held_folder
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -106,9 +107,8 @@ class Storage:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder for temporary files, there while the block runs."""
-        self.scratch_root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="noetl-result-", dir=self.scratch_root) as folder:
-            yield Path(folder)
+        with held_folder(self.scratch_root, "result") as folder:
+            yield folder
 
     def exists(self, name: objects.ObjectName) -> bool:
         return bool(self.files.exists(self.path(name)))

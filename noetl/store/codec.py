@@ -3,6 +3,10 @@
 Payloads are compact JSON text. NaN and infinities are refused; NUL is escaped by JSON itself; lone
 surrogates, which no database can hold, become U+FFFD. Both directions are hand-made because they
 are the hot path of every replay.
+
+Processes of two versions share a log while one takes the place of the other. So a reader passes
+over fields that it does not know, and a field that was added later is left out where it says
+nothing. What a reader must not pass over is a type of its own, or another schema.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.facts.events import SCHEMA, Fact
+from noetl.facts.events import SCHEMA, Fact, SignalReceived
 from noetl.facts.json import Json
 
 #: One step from `(type, schema)` to the next schema: takes and returns (type, payload).
@@ -23,6 +27,10 @@ Upcaster: TypeAlias = Callable[[str, dict[str, Json]], tuple[str, dict[str, Json
 #: The steps known, by the type and schema that they start from. Types that are absent did not
 #: change.
 UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
+
+#: What facts, and the records in them, say that earlier versions did not know, and what it is of
+#: one that does not say it: then it is left out, and versions that pass over nothing read it.
+LATER: Final[Mapping[type[Any], Mapping[str, Json]]] = {SignalReceived: {"about": None}}
 
 #: Class of every type in the log.
 FACTS: Final[Mapping[str, type[Fact]]] = {fact.type: fact for fact in get_args(Fact)}
@@ -35,10 +43,19 @@ def _plain(value: object) -> Json:
     """What `json` does not know by itself: the small records inside facts, and mappings that are no
     dict."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: getattr(value, name) for name in _names(type(value))}
+        said = {name: getattr(value, name) for name in _names(type(value))}
+        return _leave_out(said, type(value))
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _leave_out(said: dict[str, Json], record: type[Any]) -> dict[str, Json]:
+    """What the record says, without what says nothing and was not known earlier."""
+    later = LATER.get(record)
+    if later is None:
+        return said
+    return {name: value for name, value in said.items() if name not in later or value != later[name]}
 
 
 # `JSONEncoder.encode` builds its C encoder anew for each call: a third of the time of a small
@@ -96,14 +113,17 @@ def _record_reader(record: type[Any]) -> Reader:
     hints = get_type_hints(record)
     readers = {name: _reader(hints[name]) for name in _names(record)}
     special = [(name, reader) for name, reader in readers.items() if reader is not None]
-    if not special:
-        return lambda value: record(**value)
 
-    def read(value: dict[str, Json]) -> Any:
+    def read(value: Any) -> Any:
         for name, reader in special:
             if name in value:
                 value[name] = reader(value[name])
-        return record(**value)
+        try:
+            return record(**value)
+        except TypeError:
+            if not isinstance(value, dict) or value.keys() <= readers.keys():
+                raise
+            return record(**{name: value[name] for name in readers if name in value})
 
     return read
 
@@ -143,7 +163,8 @@ _READERS: Final[Mapping[str, Reader]] = {kind: _record_reader(fact) for kind, fa
 def payload(fact: Fact) -> str:
     """The fact's fields as JSON text."""
     names, values = _VALUES[type(fact)]
-    return dumps(dict(zip(names, values(fact), strict=True)), fact.type)
+    said = dict(zip(names, values(fact), strict=True))
+    return dumps(_leave_out(said, type(fact)), fact.type)
 
 
 def fact(kind: str, schema: int, text: str) -> Fact:

@@ -13,12 +13,13 @@ from sqlalchemy import Select, bindparam, exists, func, insert, select, update
 from noetl.errors import BadRequest, NoetlError, VersionConflict
 from noetl.facts.event_names import ALIASES
 from noetl.facts.events import Draft, Event, LoopClaimed, LoopGrown
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.store import codec, envelope
 from noetl.store.audit import entry_row
 from noetl.store.schema.access import audit
 from noetl.store.schema.executions import event, execution
 from noetl.store.session import SqlTable, lines, missing
+from noetl.usecases import views
 from noetl.usecases.ports import AuditEntry, EventFilter
 
 _e = event.c
@@ -205,11 +206,29 @@ def _audit_entry(event: Event) -> AuditEntry | None:
 def _decode(body: JsonMap) -> Event:
     try:
         event = envelope.from_json(body)
+        if name := _find_unknown(body["payload"], views.envelope(event)["payload"]):
+            raise BadRequest(f"`{name}` is nothing that a {event.fact.type} event says")
         _adapter(event.fact.type).validate_json(codec.payload(event.fact), strict=True)
     # Payloads come from a file: what is wrong in them is the fault of whoever wrote it.
     except (NoetlError, LookupError, TypeError, ValueError) as error:
         raise BadRequest(f"Event {body.get('version')} cannot be read: {_reason(error)}.") from error
     return event
+
+
+def _find_unknown(said: Json, known: Json) -> str | None:
+    """The name of a field that the file has and this version does not know. Logs are read without
+    such fields (`codec`); whoever looks at a file should see all that it says."""
+    match said, known:
+        case dict(), dict():
+            unknown = next((name for name in said if name not in known), None)
+            pairs: Iterable[tuple[Json, Json]] = (
+                (said[name], known[name]) for name in said.keys() & known.keys()
+            )
+        case list(), list():
+            unknown, pairs = None, zip(said, known, strict=False)
+        case _:
+            return None
+    return unknown or next(filter(None, (_find_unknown(*pair) for pair in pairs)), None)
 
 
 @cache

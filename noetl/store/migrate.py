@@ -165,11 +165,17 @@ def _drift(connection: Connection) -> list[str]:
     from alembic.autogenerate import compare_metadata  # slow to import
     from alembic.migration import MigrationContext
 
-    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    opts = {"compare_type": True, "include_object": _is_own}
+    context = MigrationContext.configure(connection, opts=opts)
     return [
         f"The tables differ from their definition: {_describe(one)}."
         for one in compare_metadata(context, metadata)
     ]
+
+
+def _is_own(_item: Any, _name: str | None, kind: str, reflected: bool, defined: Any) -> bool:
+    """Whether it is for NoETL to say what it is: tables of others may stand in the same schema."""
+    return not (kind == "table" and reflected and defined is None)
 
 
 def _describe(difference: Any) -> str:

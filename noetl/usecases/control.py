@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from noetl.engine.plan import Plan
+from noetl.engine.regions import is_decided, is_empty
 from noetl.engine.run_state import Run
+from noetl.engine.scope_state import RegionState
 from noetl.engine.state import State
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.events import (
@@ -22,6 +24,7 @@ from noetl.facts.events import (
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Retention
+from noetl.net.model import Net
 from noetl.usecases import moment
 from noetl.usecases.large_values import hold_draft
 from noetl.usecases.lineage import call_off
@@ -54,7 +57,11 @@ def ask_to_cancel(
         return
     grace = rt.limits.cancel_grace_s if grace_s is None else grace_s
     fact = CancelRequested((rt.clock() + timedelta(seconds=grace)).isoformat(), reason)
+    is_closing = moment.look(tx, row).state().closing is not None
     _append(rt, tx, row, rt.ask_for(fact, "cancel"))
+    if is_closing:
+        # What undoes and cleans up at its end is not interrupted.
+        return
     tx.executions.set_halt(row.execution_id, "cancel")
     tx.loops.close_all(row.execution_id)
 
@@ -90,23 +97,33 @@ def cancel_region(rt: Runtime, execution_id: str, region: str, reason: str = "")
     says so; the execution goes on.
 
     Asking twice is fine. Raises NotFound for a region that the playbook does not have, and Conflict
-    where nothing of it runs or waits.
+    where nothing of it runs or waits, or only what is done at its end does.
     """
     with rt.store.begin() as tx:
         row = lock_running(tx, execution_id)
         net, state = rt.plan(tx, row.digest).net, moment.look(tx, row).state()
-        names = [one.name for one in net.regions]
-        if region not in names:
-            hint = did_you_mean(region, names)
-            raise NotFound(f"The playbook {state.path!r} has no region {region[:80]!r}.{hint}")
-        now = state.regions.get(region)
-        if now is None or not now.is_open:
-            raise Conflict(f"Nothing of region {region!r} runs or waits in execution {execution_id}.")
+        now = _find_cancellable(net, state, region)
         fact = RegionCancelRequested(region, reason or "somebody asked for it")
         draft = rt.ask_for(fact, f"cancel:{region}#{now.number}")
         if not tx.events.recorded(execution_id, draft.dedup_key or ""):
             _append(rt, tx, row, draft)
     wake(rt)
+
+
+def _find_cancellable(net: Net, state: State, name: str) -> RegionState:
+    region = next((one for one in net.regions if one.name == name), None)
+    if region is None:
+        hint = did_you_mean(name, [one.name for one in net.regions])
+        raise NotFound(f"The playbook {state.path!r} has no region {name[:80]!r}.{hint}")
+    now = state.regions.get(name)
+    if now is None or not now.is_open:
+        raise Conflict(f"Nothing of region {name!r} runs or waits in execution {state.execution_id}.")
+    if not now.is_leaving and (is_decided(state, region, now) or is_empty(state, region, now)):
+        raise Conflict(
+            f"Nothing is left to be cancelled of region {name!r} in execution {state.execution_id}: its "
+            "steps have ended, and only what is done at its end runs; cancel the execution to end that, too."
+        )
+    return now
 
 
 def _find_runs(plan: Plan, state: State, asked: str, iteration: int | None) -> list[Run]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from noetl.engine.waits import hears_about
 from noetl.errors import BadRequest, Conflict, NotFound
 from noetl.facts.callers import Caller
 from noetl.facts.events import SignalReceived
@@ -68,15 +68,18 @@ def send_signal(rt: Runtime, execution_id: str, request: SignalRequest) -> SentS
     return sent
 
 
-def write_signal(rt: Runtime, tx: Transaction, row: ExecutionRow, request: SignalRequest) -> SentSignal:
-    """The same in a transaction that has locked the execution, which has not ended."""
+def write_signal(
+    rt: Runtime, tx: Transaction, row: ExecutionRow, request: SignalRequest, about: str | None = None
+) -> SentSignal:
+    """The same in a transaction that has locked the execution, which has not ended. `about`: only
+    what waits for that value takes it."""
     name = request.id or secrets.token_hex(8)
     key = f"signal:{name}"
     if request.id is not None and tx.events.recorded(row.execution_id, key):
         return SentSignal(row.execution_id, name, _find_version(tx, row.execution_id, name), existing=True)
     now = rt.clock()
     fact = SignalReceived(
-        request.name, name, now.isoformat(), request.payload, _expiry(request, now), request.everyone
+        request.name, name, now.isoformat(), request.payload, _expiry(request, now), request.everyone, about
     )
     draft = hold_draft(rt, rt.ask_for(fact, key), Retention(row.execution_id))
     (event,) = tx.events.append(row.execution_id, row.head_version, [draft], now)
@@ -123,19 +126,51 @@ def hand_on(rt: Runtime, signal: KeptSignal) -> list[SentSignal]:
         return []
     with rt.store.read() as tx:
         waiting = tx.correlations.waiting(signal.correlation)
+    places: dict[str, list[str]] = {}
+    for one in waiting:
+        places.setdefault(one.execution_id, []).append(one.place)
     sent: list[SentSignal] = []
-    for execution_id in dict.fromkeys(one.execution_id for one in waiting):
-        with suppress(Conflict, NotFound), rt.store.begin() as tx:
-            row = _lock(tx, execution_id)
-            is_free = tx.correlations.get(signal.id) is not None
-            if is_free and (signal.everyone or tx.correlations.take(signal.id, rt.clock())):
-                sent.append(write_signal(_acting_for(rt, signal), tx, row, _request_of(signal)))
+    for execution_id, own in places.items():
+        with rt.store.begin() as tx:
+            row = _lock_waiting(rt, tx, execution_id, own, signal)
+            if row is not None:
+                sent += _tell(rt, tx, row, signal)
         if sent and not signal.everyone:
             return sent
     if sent:
         with rt.store.begin() as tx:
             tx.correlations.take(signal.id, rt.clock())
     return sent
+
+
+def _lock_waiting(
+    rt: Runtime, tx: Transaction, execution_id: str, places: Sequence[str], signal: KeptSignal
+) -> ExecutionRow | None:
+    """The execution, locked, where it waits for the signal. Its rows say what its last turn left,
+    or what an earlier version did not remove. Where a time of it has come its next turn says
+    whether it waits still, and a sweep looks again."""
+    row = tx.executions.lock(execution_id)
+    if row is None or row.status in ENDED:
+        tx.correlations.wait_no_more(execution_id)
+        return None
+    if row.next_wake_at is not None and row.next_wake_at <= rt.clock():
+        return None
+    state, about = moment.look(tx, row).state(), signal.correlation
+    if hears_about(state, about.name, about.value, row.decided_version):
+        return row
+    if row.decided_version == row.head_version:
+        tx.correlations.wait_no_more(execution_id, places)
+    return None
+
+
+def _tell(rt: Runtime, tx: Transaction, row: ExecutionRow, signal: KeptSignal) -> list[SentSignal]:
+    """Records the signal, unless somebody has taken it."""
+    if tx.correlations.get(signal.id) is None:
+        return []
+    if not signal.everyone and not tx.correlations.take(signal.id, rt.clock()):
+        return []
+    asking, about = _acting_for(rt, signal), signal.correlation.value
+    return [write_signal(asking, tx, row, _request_of(signal), about)]
 
 
 def hand_on_kept(rt: Runtime, correlations: Sequence[Correlation]) -> None:

@@ -201,6 +201,13 @@ def test_a_table_that_differs_is_reported(empty_url: str) -> None:
     assert any("ix_event_run" in line for line in found)
 
 
+def test_tables_of_others_beside_it_are_none_of_its_business(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    _execute(empty_url, "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT)")
+    _execute(empty_url, "CREATE INDEX ix_orders_customer ON orders (customer)")
+    assert migrate.check(empty_url) == []
+
+
 def test_a_revision_from_the_future_is_reported(empty_url: str) -> None:
     migrate.upgrade(empty_url)
     _execute(empty_url, "UPDATE alembic_version SET version_num = '9999'")

@@ -86,6 +86,23 @@ def _regions(events: list[Event]) -> Iterator[str]:
                 alive.pop(run, None)
 
 
+def _ending_regions(events: list[Event]) -> Iterator[str]:
+    """While what is done behind its end runs, a region begins nothing and is not cancelled."""
+    ending: set[str] = set()
+    for event in events:
+        match event.fact:
+            case e.RegionEntered(region=name):
+                ending.discard(name)
+            case e.StepScheduled(handling=e.Handling(purpose="finally", region=name)):
+                ending.add(name)
+            case e.StepScheduled(regions=around, handling=None) if not ending.isdisjoint(around):
+                yield f"{event.draft.run_id} began in a region that was about to end"
+            case e.RegionCancelled(region=name) if name in ending:
+                yield f"region {name} was cancelled while what is done behind its end ran"
+            case _:
+                pass
+
+
 def _ends_run(event: Event, released: set[str]) -> bool:
     """Whether a run ends; `released` are those whose loops run on behind their steps."""
     run = event.draft.run_id or ""
@@ -286,6 +303,7 @@ def _steps_of(book: Book, region: str) -> frozenset[object]:
 _PROMISES: tuple[Callable[[list[Event]], Iterator[str]], ...] = (
     _paused,
     _regions,
+    _ending_regions,
     _undone_backwards,
     _milestones,
     _terminated,

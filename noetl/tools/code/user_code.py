@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.pipeline.model import Call
+from noetl.scratch import held_folder
 from noetl.tools.code.listening import listener, tee
 from noetl.tools.code.runner import python_code
 from noetl.tools.code.runner.client import Request, Runner, encode_request, put_tables, shared_runner
@@ -169,14 +169,13 @@ def _run_inline(request: PythonRequest, scratch: Path, listen: Listen) -> Runner
     message = json.loads(encode_request(request, lambda path: path))
     # Of a process there is one such directory, which other threads start from, too.
     message["cwd"] = None
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="noetl-inline-", dir=scratch) as folder:
+    with held_folder(scratch, "inline") as folder:
         with _one_at_a_time, tee(listen):
-            text, _ = python_code.run(message, folder)
+            text, _ = python_code.run(message, str(folder))
         answer: dict[str, Any] = json.loads(b"{%s}" % text)
         value = answer.get("value")
         if request.keep is not None and (written := answer.get("tables")):
-            files = [Path(folder, f"{number}.parquet") for number in range(len(written["sizes"]))]
+            files = [folder / f"{number}.parquet" for number in range(len(written["sizes"]))]
             value = put_tables(value, written, files, request.keep)
     error = answer.get("error")
     return RunnerReply("error" if error else "ok", _SAID_ELSEWHERE, _SAID_ELSEWHERE, value, error or {})

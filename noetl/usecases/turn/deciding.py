@@ -169,8 +169,10 @@ def _open(
     plan, now = rt.plan(tx, row.digest), calls.now
     known = _find_state(rt, tx, row)
     if known.version != row.decided_version:
+        # It went on elsewhere, or was forgotten here.
         tail = tx.events.read(row.execution_id, after=known.version, limit=rt.limits.turn_events)
-    before = replay(known, tail)
+        known = replay(known, (event for event in tail if event.version <= row.decided_version))
+    before = replay(known, (event for event in tail if event.version > known.version))
     turn = _OpenTurn(row, plan, known, before)
     if before.version < row.head_version:
         return turn

@@ -51,7 +51,7 @@ class Turn:
     kept: Sequence[CredentialRow] = ()
     #: Whether everything was read: events may be left for the next turn.
     caught_up: bool = True
-    #: The state before the events that it has read, or an earlier one; None: they are not known.
+    #: The state that the last turn left, or one as near to that as it knows; None: it knows none.
     earlier: State | None = None
     #: As it asked for slots in this turn.
     asked: tuple[State, ...] = ()
@@ -65,7 +65,7 @@ class Turn:
     @property
     def began_to_wait(self) -> list[Correlation]:
         """The values about which it waits for signals since this turn."""
-        new = correlated_waits(self.after) - self.waited_before
+        new = correlated_waits(self.after) - (self.waited_before or frozenset())
         return [Correlation(name, value) for _, name, value in sorted(new)]
 
     @property
@@ -80,9 +80,12 @@ class Turn:
         return [*([] if self.earlier is None else [self.earlier]), self.before, *self.asked]
 
     @property
-    def waited_before(self) -> frozenset[tuple[str, str, str]]:
-        """As `correlated_waits`, before this turn."""
-        return frozenset() if self.earlier is None else correlated_waits(self.earlier)
+    def waited_before(self) -> frozenset[tuple[str, str, str]] | None:
+        """As `correlated_waits`, of the state that the last turn left; None where that is not
+        known."""
+        if self.earlier is None or self.earlier.version != self.row.decided_version:
+            return None
+        return correlated_waits(self.earlier)
 
 
 def write_turn(rt: Runtime, tx: Transaction, turn: Turn, now: datetime) -> None:
@@ -177,6 +180,9 @@ def _tell_waits(tx: Transaction, turn: Turn) -> None:
     """Who sends a signal about a value finds those that wait for it."""
     before, after = turn.waited_before, correlated_waits(turn.after)
     execution_id = turn.row.execution_id
+    if before is None:
+        tx.correlations.wait_no_more(execution_id)
+        before = frozenset()
     if gone := sorted({place for place, _, _ in before - after}):
         tx.correlations.wait_no_more(execution_id, gone)
     if new := sorted(after - {one for one in before if one[0] not in gone}):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -67,6 +67,33 @@ def test_every_fact_survives_the_log(kind: str) -> None:
     survives()
 
 
+def _with_more(value: Any, fact: Any) -> Any:
+    """The JSON of `fact`, in which it and each record in it say something more."""
+    if is_dataclass(fact):
+        own = {name: _with_more(one, getattr(fact, name)) for name, one in value.items()}
+        return {**own, "said_by_later_versions": {"n": 1}}
+    if isinstance(fact, tuple) and fact and is_dataclass(fact[0]):
+        return [_with_more(one, record) for one, record in zip(value, fact, strict=True)]
+    return value
+
+
+@pytest.mark.parametrize("kind", codec.FACTS)
+def test_every_fact_that_a_later_version_wrote_is_read_without_what_that_knows_more(kind: str) -> None:
+    @given(_records(codec.FACTS[kind]))
+    @settings(max_examples=15, deadline=None, database=None)
+    def survives(fact: Fact) -> None:
+        said = codec.dumps(_with_more(codec.loads(codec.payload(fact)), fact))
+        assert codec.fact(kind, SCHEMA, said) == fact
+
+    survives()
+
+
+def test_what_says_nothing_and_was_added_later_is_left_out() -> None:
+    signal = events.SignalReceived("paid", "s1", "2026-01-01T00:00:00+00:00")
+    assert "about" not in codec.loads(codec.payload(signal))
+    assert codec.loads(codec.payload(replace(signal, about="7")))["about"] == "7"
+
+
 def test_every_fact_has_an_entity() -> None:
     assert set(envelope._ENTITY_OF) == set(codec.FACTS)
 
@@ -111,6 +138,12 @@ def test_a_type_that_nobody_knows_is_named() -> None:
 def test_a_payload_that_does_not_fit_is_named(text: str) -> None:
     with pytest.raises(NoetlError, match=r"task\.done"):
         codec.fact("task.done", SCHEMA, text)
+
+
+@pytest.mark.parametrize("text", ["[1]", '"text"', "3", "null"])
+def test_a_payload_that_is_no_mapping_is_refused_where_nothing_has_to_be_said(text: str) -> None:
+    with pytest.raises(NoetlError, match=r"playbook\.paused"):
+        codec.fact("playbook.paused", SCHEMA, text)
 
 
 def test_payloads_are_upcast_one_step_at_a_time() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from playbooks import playbook
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.errors import Conflict, NotFound, ToolError
+from noetl.facts.events import RegionEnded
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 from noetl.pipeline.model import Call
@@ -137,6 +140,97 @@ def test_somebody_cancels_a_region_and_the_execution_goes_on() -> None:
     assert sim.types(run).count("region.cancel.requested") == 1
     with pytest.raises(Conflict, match="has ended"):
         control.cancel_region(sim.rt, run, "trip")
+
+
+#: A region of which nothing is left while its `finally` waits.
+CLOSING = playbook(
+    say("start", also=", compensate: unbook, next: [pay, wait]")
+    + "- {step: wait, tool: {kind: wait, signal: again}, next: start}\n"
+    + say("pay")
+    + say("unbook")
+    + say("tell")
+    + say("stop")
+    + """
+- step: close
+  tool:
+    - told: {kind: http, url: http://x, input: {say: "{{ 'close ' ~ status }}"}}
+    - wait: {kind: wait, signal: go}
+""",
+    "regions: {trip: {steps: [start], deadline: 1h, compensate: true, on_cancel: tell, finally: close, "
+    'cancel_on: "{{ ctx.off }}"}}',
+)
+
+
+def _ask_to_cancel(sim: Simulation, run: str) -> None:
+    with pytest.raises(Conflict, match="Nothing is left to be cancelled of region 'trip'"):
+        control.cancel_region(sim.rt, run, "trip")
+
+
+@pytest.mark.parametrize(
+    "come_too_late",
+    [
+        lambda sim, _run: sim.pass_time(3_600),
+        lambda sim, run: control.patch_ctx(sim.rt, run, {"off": True}),
+        _ask_to_cancel,
+    ],
+    ids=["deadline", "cancel_on", "somebody"],
+)
+def test_what_would_cancel_a_region_comes_too_late_while_its_finally_runs(
+    come_too_late: Callable[[Simulation, str], None],
+) -> None:
+    log = Log()
+    sim, run = begun(CLOSING, log)
+    come_too_late(sim, run)
+    sim.settle()
+    tell(sim, run, "go")
+    assert log.said == ["start", "close completed", "pay"]
+    assert "region.cancelled" not in sim.types(run)
+
+
+def test_a_deadline_that_has_come_when_nothing_is_left_any_more_is_too_late() -> None:
+    log = Log()
+    sim = Simulation(CLOSING, {"http": log})
+    run = sim.start()
+    while not log.said:
+        sim.deliver()
+    sim.now += timedelta(hours=1)
+    sim.settle()
+    tell(sim, run, "go")
+    assert log.said == ["start", "close completed", "pay"]
+    ended = [event.fact for event in sim.events(run) if isinstance(event.fact, RegionEnded)]
+    assert [(fact.status, fact.failure) for fact in ended] == [("completed", None)]
+
+
+def test_what_comes_back_while_a_region_ends_enters_it_again() -> None:
+    log = Log()
+    sim, run = begun(CLOSING, log)
+    tell(sim, run, "again")
+    assert log.said == ["start", "close completed"]
+    tell(sim, run, "go")
+    assert log.said == ["start", "close completed", "pay", "start", "close completed"]
+    assert sim.types(run).count("region.entered") == 2
+
+
+BACK = playbook(
+    "- {step: start, next: [stay, back]}\n"
+    "- {step: stay, tool: {kind: wait, signal: stay}}\n"
+    "- {step: back, tool: {kind: wait, signal: back}, next: inside}\n"
+    "- {step: close, tool: {kind: wait, signal: go}}\n" + say("inside"),
+    "regions: {trip: {steps: [stay, inside], finally: close}}",
+)
+
+
+def test_what_comes_back_while_a_cancelled_region_ends_enters_it_again() -> None:
+    log = Log()
+    sim, run = begun(BACK, log)
+    control.cancel_region(sim.rt, run, "trip")
+    sim.settle()
+    tell(sim, run, "back")
+    assert log.said == []
+    tell(sim, run, "go")
+    assert log.said == ["inside"]
+    tell(sim, run, "go")
+    assert ended(sim, run) == ("completed", None)
 
 
 def test_a_region_that_there_is_not_or_that_is_not_open() -> None:

@@ -19,6 +19,14 @@ def through_text(state: State) -> State:
     return snapshots.from_json(json.loads(json.dumps(snapshots.to_json(state))))
 
 
+def test_what_a_later_version_kept_besides_is_passed_over() -> None:
+    state = State("1", runs={"start#1": Run("start#1", "start", {}, 1)})
+    kept = json.loads(json.dumps(snapshots.to_json(state)))
+    for part in (kept, kept["runs"]["start#1"], kept["notices"]):
+        part["kept_by_later_versions"] = 1
+    assert snapshots.from_json(kept) == state
+
+
 def test_a_state_with_a_loop_of_many_iterations_survives_json() -> None:
     # 20,000 bits are more decimal digits than Python reads or writes.
     count = 20_000

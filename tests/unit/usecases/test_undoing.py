@@ -300,3 +300,73 @@ def test_a_handler_that_a_cancel_interrupts_runs_again(nth: int) -> None:
     sim.settle()
     assert statuses(sim, run) == "cancelled"
     assert agency.asked[-1][0] == "given_back"
+
+
+ENDING = playbook(
+    """
+    - step: start
+      compensate: undo
+      tool: {kind: http, url: http://x, input: {do: flight}}
+      next: pay
+    - step: pay
+      tool: {kind: http, url: http://x, input: {do: pay}}
+    - step: undo
+      tool:
+        - said: {kind: http, url: http://x, input: {undo: "{{ result }}"}}
+        - wait: {kind: wait, signal: undone}
+    - step: told
+      tool: {kind: http, url: http://x, input: {told: "{{ reason }}"}}
+    - step: cleared
+      tool:
+        - said: {kind: http, url: http://x, input: {cleared: "{{ status }}"}}
+        - wait: {kind: wait, signal: go}
+    """,
+    "executor: {spec: {finally: cleared, on_cancel: told}}",
+)
+
+
+def test_a_final_step_that_a_cancel_interrupts_runs_again_behind_what_is_undone() -> None:
+    agency = Agency()
+    sim, run = booked(agency, ENDING)
+    control.cancel(sim.rt, run, "no more")
+    sim.settle()
+    for name in ("undone", "go"):
+        send_signal(sim.rt, run, SignalRequest(name))
+        sim.settle()
+    assert statuses(sim, run) == "cancelled"
+    assert agency.asked == [
+        ("do", "flight"),
+        ("do", "pay"),
+        ("cleared", "completed"),
+        ("undo", "flight!"),
+        ("told", "no more"),
+        ("cleared", "cancelled"),
+    ]
+
+
+def test_a_final_step_that_had_ended_does_not_run_again() -> None:
+    agency = Agency()
+    sim, run = booked(agency, ENDING)
+    send_signal(sim.rt, run, SignalRequest("go"))
+    while "step.done" not in sim.types(run)[-1:]:
+        sim.deliver()
+    control.cancel(sim.rt, run)
+    sim.settle()
+    send_signal(sim.rt, run, SignalRequest("undone"))
+    sim.settle()
+    assert statuses(sim, run) == "cancelled"
+    assert agency.asked.count(("cleared", "completed")) == 1
+    assert ("cleared", "cancelled") not in agency.asked
+
+
+def test_a_cancel_interrupts_nothing_of_what_an_execution_does_at_its_end() -> None:
+    agency = Agency("pay")
+    sim, run = booked(agency, ENDING)
+    control.cancel(sim.rt, run)
+    assert sim.report(run).row.halt == ""
+    sim.settle()
+    for name in ("undone", "go"):
+        send_signal(sim.rt, run, SignalRequest(name))
+        sim.settle()
+    assert statuses(sim, run) == "cancelled"
+    assert "step.cancelled" not in sim.types(run)

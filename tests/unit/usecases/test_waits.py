@@ -15,7 +15,7 @@ from noetl.facts.json import Json, JsonMap
 from noetl.testing import START, Simulation
 from noetl.usecases import control
 from noetl.usecases.fork import ForkRequest, fork
-from noetl.usecases.ports import Correlation, KeptSignal
+from noetl.usecases.ports import CorrelatedWait, Correlation, KeptSignal
 from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.signals import SentSignal, SignalRequest, hand_on, send_about, send_signal
 from noetl.usecases.turn.advance import advance
@@ -513,3 +513,102 @@ def test_who_waits_no_more_gets_none() -> None:
     assert about(sim, "1") == []
     with sim.rt.store.read() as tx:
         assert tx.correlations.waiting(Correlation("paid", "1")) == []
+
+
+THEN_MORE = playbook(
+    """
+    - step: start
+      tool: {kind: wait, signal: {name: paid, correlate: "{{ workload.order }}"}}
+      next: later
+    - {step: later, tool: {kind: wait, signal: later}}
+    """,
+    root="workload: {order: 1}",
+)
+
+
+def waits_about(sim: Simulation, value: str) -> list[str]:
+    with sim.rt.store.read() as tx:
+        return [one.execution_id for one in tx.correlations.waiting(Correlation("paid", value))]
+
+
+def test_who_waits_for_something_else_by_now_gets_none_though_its_scheduler_was_started_anew() -> None:
+    sim = Simulation(THEN_MORE)
+    one = started(sim, 1)
+    send_about(sim.rt, "1", SignalRequest("paid"))
+    sim.rt.states.clear()
+    sim.settle()
+    assert waits_about(sim, "1") == []
+    two = started(sim, 1)
+    assert about(sim, "1", "second") == [two]
+    assert sim.report(two).steps["start"]["result"]["payload"] == "second"
+    assert sim.report(one).row.status == "waiting"
+
+
+def test_nothing_waits_any_more_of_what_ends_under_a_scheduler_that_does_not_remember_it() -> None:
+    sim = Simulation(THEN_MORE)
+    run = started(sim, 1)
+    sim.rt.states.clear()
+    control.cancel(sim.rt, run)
+    sim.settle()
+    assert waits_about(sim, "1") == []
+
+
+def test_what_was_told_and_has_had_no_turn_since_does_not_hear_the_next_one() -> None:
+    sim = Simulation(ABOUT)
+    one, two = started(sim, 1), started(sim, 1)
+    sent = [send_about(sim.rt, "1", SignalRequest("paid"))[1] for _ in range(3)]
+    assert [[told.execution_id for told in each] for each in sent] == [[one], [two], []]
+    sim.settle()
+    three = started(sim, 1)
+    assert sim.report(three).row.status == "completed", "the third was kept"
+
+
+def test_what_its_next_turn_cancels_hears_nothing() -> None:
+    sim = Simulation(ABOUT)
+    one, two = started(sim, 1), started(sim, 1)
+    control.cancel_step(sim.rt, one, "start")
+    assert about(sim, "1") == [two]
+
+
+def test_whose_time_has_come_hears_nothing_before_a_turn_has_looked() -> None:
+    sim = Simulation(
+        lone(
+            'tool: {kind: wait, any: [{signal: {name: paid, correlate: "1"}}, {timer: 10}]}',
+            root="workload: {order: 1}",
+        )
+    )
+    one = started(sim, 1)
+    sim.now += timedelta(seconds=10)
+    signal_id, sent = send_about(sim.rt, "1", SignalRequest("paid"))
+    assert sent == []
+    advance(sim.rt)
+    sim.settle()
+    assert ended(sim, one)["name"] == "timer"
+    with sim.rt.store.read() as tx:
+        assert tx.correlations.get(signal_id) is not None
+
+
+def test_iterations_hear_what_is_about_their_own_values() -> None:
+    sim = Simulation(
+        lone("""
+            loop: {in: [1, 2, 3], iterator: order, spec: {mode: parallel}}
+            tool: {kind: wait, signal: {name: paid, correlate: "{{ order }}"}}
+        """)
+    )
+    run = sim.start()
+    sim.settle()
+    for value in ("3", "1", "2"):
+        assert about(sim, value, value) == [run]
+    assert [one["payload"] for one in ended(sim, run)["results"]] == ["1", "2", "3"]
+
+
+def test_rows_that_nobody_removed_lead_no_signal_astray_and_go() -> None:
+    sim = Simulation(THEN_MORE)
+    over, other, one = (started(sim, order) for order in (7, 8, 1))
+    control.cancel(sim.rt, over)
+    sim.settle()
+    stale = [CorrelatedWait(Correlation("paid", "1"), run, "start#1/-") for run in (over, other)]
+    with sim.rt.store.begin() as tx:
+        tx.correlations.wait(stale)
+    assert about(sim, "1") == [one]
+    assert waits_about(sim, "1") == []

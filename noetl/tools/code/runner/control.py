@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from noetl.scratch import ScratchFolder, make_folder, sweep_folders
+
 from .child import scratch, tables
 from .sandbox import sandbox_command
 from .server import ANSWER, REQUEST
@@ -103,8 +105,13 @@ class Control:
     def __init__(self, settings: RunnerSettings) -> None:
         settings.scratch.mkdir(parents=True, exist_ok=True)
         # Without links: in a sandbox they lead nowhere.
-        root = tempfile.mkdtemp(prefix="noetl-run-", dir=settings.scratch.resolve())
+        below = settings.scratch.resolve()
+        # Where a runner is killed with its worker, nobody else removes what its calls had.
+        sweep_folders(below)
+        folder = make_folder(below, "run")
+        root = str(folder.path)
         self.pid = os.getpid()
+        self._folder = folder
         self._root = Path(root)
         self._lock = threading.Lock()
         self._sandboxed = settings.sandbox
@@ -128,9 +135,9 @@ class Control:
                 )
         except BaseException:
             self._socket.close()
-            shutil.rmtree(root, ignore_errors=True)
+            folder.remove()
             raise
-        self._finalizer = weakref.finalize(self, _stop, self._socket, self._process, root, self.pid)
+        self._finalizer = weakref.finalize(self, _stop, self._socket, self._process, folder, self.pid)
 
     def lease(self) -> Lease:
         """A fresh child. Raises RunnerGone."""
@@ -215,10 +222,13 @@ class Control:
         """In a fork of the worker: lets go of what belongs to the process that forked."""
         self._finalizer.detach()
         self._socket.close()
+        self._folder.let_go()
         self._process.returncode = 0
 
 
-def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, owner: int) -> None:
+def _stop(
+    channel: socket.socket, process: subprocess.Popen[bytes], folder: ScratchFolder, owner: int
+) -> None:
     if os.getpid() != owner:
         return
     channel.close()
@@ -227,4 +237,4 @@ def _stop(channel: socket.socket, process: subprocess.Popen[bytes], root: str, o
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    shutil.rmtree(root, ignore_errors=True)
+    folder.remove()

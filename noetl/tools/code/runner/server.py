@@ -14,6 +14,7 @@ killed."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import select
@@ -219,6 +220,9 @@ def main(control: int, root: str, warm: int, grace_s: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     processes.adopt_orphans()
+    # Held as by the worker (`noetl.scratch`), until the last of the children is gone.
+    with contextlib.suppress(OSError):
+        fcntl.flock(os.open(root, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_SH)
     python_code.rehearse()
     gc.collect()
     gc.freeze()
