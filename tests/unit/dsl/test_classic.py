@@ -125,6 +125,27 @@ REWRITTEN = {
   next: {arcs: [{step: b, when: '{{ args.case[1] }}', args: {m: '{{ args.case[2] }}', n: '{{ args.case[3] }}'}}, {step: c}]}
 """,
     ),
+    "in a loop a rule about the end of the step acts behind each iteration": (
+        """
+- step: a
+  loop: {in: [1], iterator: i}
+  tool: {kind: noop}
+  case:
+  - {when: "{{ event.name == 'step.exit' and response.n }}", then: {set: {n: "{{ response.n }}", iter.m: 1}, sink: {kind: noop}, next: {step: b, set: {o: 2}}}}
+  - {when: "{{ event.name in ['step.exit', 'call.done'] }}", then: {set: {ctx.p: 3}}}
+  next: c
+""",
+        """
+- step: a
+  loop: {in: [1], iterator: i}
+  tool:
+  - {kind: noop}
+  - sink: {kind: noop, input: {data: '{{ result | default(none) }}'}, spec: {after: "{{ event.name in ['call.done', 'call.error'] and response.n }}"}}
+  - set: {kind: noop, result: {n: '{{ response.n }}', iter.m: 1}, set: {ctx.n: '{{ output.n }}', iter.m: '{{ output["iter.m"] }}'}, spec: {after: "{{ event.name in ['call.done', 'call.error'] and response.n }}"}}
+  - set_2: {kind: noop, result: {p: 3}, set: {ctx.p: '{{ output.p }}'}, spec: {after: "{{ event.name in [event.name, 'call.done'] }}"}}
+  next: {spec: {mode: first}, arcs: [{step: b, when: "{{ event.name == 'step.exit' and response.n }}", set: {o: 2}}, {step: c}]}
+""",
+    ),
     "errors are tried again by a policy": (
         "- {step: a, tool: {kind: http, url: u, spec: {timeout: 3}}, retry: [{when: e, stop_when: f, "
         "then: {max_attempts: 4, backoff: linear, jitter: 2}}, {then: {attempts: 2, initial_delay: 5s}}]}",
@@ -283,6 +304,20 @@ def test_a_fault_is_reported_where_it_was_written(
         (code, line, column, f"workflow[0].{path}")
     ]
     assert words in told[0].message + told[0].hint
+
+
+def test_what_a_rule_assigns_in_lanes_needs_a_reducer_or_the_end_of_the_loop(
+    body: Callable[[str], Compiled],
+) -> None:
+    found = body(
+        "workflow:\n- step: a\n  loop: {in: [1], iterator: i, spec: {mode: parallel}}\n  tool: {kind: noop}\n  case:\n"
+        "  - when: \"{{ event.name == 'step.exit' }}\"\n    then:\n      set: {n: 1}\n"
+    )
+    assert [(one.code, one.line, one.path) for one in found.errors] == [
+        (Code.UNREDUCED, 11, "workflow[0].case[0].then.set.n")
+    ]
+    assert "reduce: {ctx.n: append}" in found.errors[0].hint
+    assert "'loop.done'" in found.errors[0].hint
 
 
 def test_the_page_that_follows_is_at_fault_where_it_was_written(body: Callable[[str], Compiled]) -> None:

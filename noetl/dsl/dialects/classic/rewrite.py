@@ -13,7 +13,7 @@ from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
 from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of
 from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, given_keys
-from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.identifiers import in_ctx, readable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle
@@ -165,31 +165,40 @@ class _Rewriter:
         first."""
         assigned = _variables(step)
         given: list[Tree] = []
-        sinks = list(self._sinks(step, items, found))
-        if assigned and sinks and step.get("loop") is None:
-            given.append({labels.new("vars"): _assign_variables(assigned, step)})
+        sinks = list(self._sinks(step, items))
+        sinking = bool(sinks) or any(rule.sinks for rule in found)
+        if assigned and sinking and step.get("loop") is None:
+            given.append({labels.new("vars"): _assign(assigned, (*step.path, "vars"), SUCCEEDED)})
             assigned = {}
-        for sink, data, after in sinks:
-            given += sink_tasks(sink, labels, data, after)
+        for sink, data in sinks:
+            given += sink_tasks(sink, labels, data, SUCCEEDED)
+        for rule in found:
+            given += self._tasks_of(rule, labels)
         return given, assigned
 
-    def _sinks(
-        self, step: Located, items: list[Item], found: list[cases.ClassicRule]
-    ) -> Iterator[tuple[Located, str, Tree]]:
-        """Each sink, what it takes, and when it runs."""
+    def _sinks(self, step: Located, items: list[Item]) -> Iterator[tuple[Located, str]]:
+        """The sinks of a step and of its tasks, and what each takes."""
         for item in items:
             if (own := item.get("sink")) is None:
                 continue
             if item is items[-1]:
-                yield own, "{{ result }}", SUCCEEDED
+                yield own, "{{ result }}"
             elif readable(self._report, item.name, own.path, "a task"):
-                yield own, f"{{{{ {item.name} }}}}", SUCCEEDED
+                yield own, f"{{{{ {item.name} }}}}"
         if (sink := step.get("sink")) is not None:
-            yield sink, "{{ result }}", SUCCEEDED
-        for rule in found:
-            for sink in rule.sinks:
-                # After a failure there is none, which is no reason to warn.
-                yield sink, "{{ result | default(none) }}", cases.guard_of_sinks(rule, self._guards).moved
+            yield sink, "{{ result }}"
+
+    def _tasks_of(self, rule: cases.ClassicRule, labels: NewNames) -> Iterator[Tree]:
+        """The sinks of a rule, then what it assigns for each iteration."""
+        assigned = {in_ctx(target): value for target, value in rule.assigned.items()} if rule.each else {}
+        if not (rule.sinks or assigned):
+            return
+        after = cases.guard_of_sinks(rule, self._guards).moved
+        for sink in rule.sinks:
+            # After a failure there is no result, which is no reason to warn.
+            yield from sink_tasks(sink, labels, "{{ result | default(none) }}", after)
+        if assigned:
+            yield {labels.new("set"): _assign(assigned, rule.path, after)}
 
     # --- routes ---
 
@@ -198,9 +207,9 @@ class _Rewriter:
     ) -> tuple[cases.ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
         """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a
         step behind it."""
-        case = step.get("case")
-        found = cases.rules(case, self._report) if case is not None else []
-        once = [rule for rule in found if rule.sinks and rule.of_the_whole and step.get("loop") is not None]
+        case, in_loop = step.get("case"), step.get("loop") is not None
+        found = cases.rules(case, self._report, in_loop=in_loop) if case is not None else []
+        once = [rule for rule in found if in_loop and rule.sinks and rule.of_the_whole]
         routes = cases.router_of(found, self._guards)
         if not routes.choices and not once:
             return None, found, []
@@ -217,18 +226,21 @@ def _variables(step: Located) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
 
 
-def _assign_variables(assigned: dict[str, Tree], step: Located) -> Tree:
-    """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
-    step."""
-    names = {target: target.partition(".")[2] for target in assigned}
+def _assign(assigned: dict[str, Tree], path: Path, after: Tree) -> Tree:
+    """A task behind the pipeline that assigns values of it: it evaluates them first, for in its own
+    `set` `result` is what it yields."""
+    names = {target: target.removeprefix("ctx.").removeprefix("vars.") for target in assigned}
     return Rewritten(
         {
             "kind": "noop",
             "result": {names[target]: value for target, value in assigned.items()},
-            "set": {target: f"{{{{ output{_subscript(name)} }}}}" for target, name in names.items()},
-            "spec": {"after": SUCCEEDED},
+            "set": {
+                target: Rewritten(f"{{{{ output{_subscript(names[target])} }}}}", value.path)
+                for target, value in assigned.items()
+            },
+            "spec": {"after": after},
         },
-        (*step.path, "vars"),
+        path,
     )
 
 
