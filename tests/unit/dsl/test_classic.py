@@ -48,6 +48,32 @@ REWRITTEN = {
   - sink: {kind: noop, input: {data: '{{ result }}', x: '{{ data.x }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
 """,
     ),
+    "a sink with a table takes its data as rows": (
+        "- {step: a, tool: {kind: noop}, sink: [{kind: sqlite, table: t}, {tool: {kind: sqlite, table: t, rows: 1}}, {kind: "
+        "http, url: u, table: t}]}",
+        """
+- step: a
+  tool:
+  - {kind: noop}
+  - sink: {kind: sqlite, table: t, rows: '{{ args.data }}', input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+  - sink_2: {kind: sqlite, table: t, rows: 1, input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+  - sink_3: {kind: http, url: u, table: t, input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+""",
+    ),
+    "a sink of pages with a table takes what is collected of each": (
+        "- {step: a, tool: {kind: http, url: u}, retry: {when: x, next_call: {params: {p: 1}}, collect: {path: a.0.b}, "
+        "per_iteration: {sink: {kind: sqlite, table: t}}}}",
+        """
+- step: a
+  tool:
+    kind: http
+    url: u
+    repeat:
+      next: {when: x, params: {p: 1}}
+      collect: {path: a.0.b}
+      each: [{sink: {kind: sqlite, table: t, rows: '{{ args.data["a"][0]["b"] | default(args.response["a"][0]["b"]) }}'}}]
+""",
+    ),
     "rules that only route are an exclusive router": (
         "- {step: a, case: [{when: x, then: {next: b}}, {when: true, then: [{next: [c, {step: d, when: "
         "'{{ y }}', with: {n: 1}}]}]}], next: e}",

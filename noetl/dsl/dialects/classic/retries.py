@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, get_args
 
-from noetl.dsl.dialects.classic.sinks import sink_tasks
+from noetl.dsl.dialects.classic.sinks import SinkTasks
 from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Located, NewNames
 from noetl.dsl.problems import Code, quote_value
 from noetl.dsl.read.origins import Rewritten, Tree, plain
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.outcome import ErrorKind
+from noetl.net.model import Template
 
 #: Seconds between two tries after an error, unless given.
 _DELAY_S: Final = 1
@@ -93,16 +95,20 @@ def error_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
     return [{"when": SUCCEEDED, "then": {"do": "continue"}}, *rules, *last]
 
 
-def repetition(entries: Iterable[RetryEntry], labels: NewNames, report: ProblemReport) -> Tree:
+def repetition(
+    entries: Iterable[RetryEntry], sinks: SinkTasks, labels: NewNames, report: ProblemReport
+) -> Tree:
     """`repeat` for the entries that are about successes; None where there is none. `labels` are
     those of the step."""
     found = [entry for entry in entries if entry.repeats]
     if not found:
         return None
     calls = [_next(entry) for entry in found]
+    rows = _rows_of_page(next((one for entry in found if (one := entry.get("collect")) is not None), None))
     made: dict[str, Tree] = {"next": calls if len(calls) > 1 else calls[0]}
     for entry in found:
-        for key, value in _settings(entry, labels, report).items():
+        each = _each(entry, sinks, labels, rows)
+        for key, value in (_settings(entry, report) | each).items():
             if key in made and plain(made[key]) != plain(value):
                 message = f"another `{key}` for the same calls has no effect"
                 hint = "all entries with next_call are one repetition: say it once"
@@ -167,7 +173,7 @@ def _next(entry: RetryEntry) -> Tree:
     return Rewritten({"when": when.moved, **changed}, call.path)
 
 
-def _settings(entry: RetryEntry, labels: NewNames, report: ProblemReport) -> dict[str, Tree]:
+def _settings(entry: RetryEntry, report: ProblemReport) -> dict[str, Tree]:
     given = {
         "max": entry.get("max_attempts", "attempts"),
         "delay": entry.get(*_DELAYS),
@@ -177,12 +183,26 @@ def _settings(entry: RetryEntry, labels: NewNames, report: ProblemReport) -> dic
     backoff = _backoff(entry, report)
     if backoff is not None:
         made["backoff"] = backoff
-    follows = entry.get("per_iteration")
-    sink = follows.get("sink") if follows is not None else None
-    if sink is not None:
-        made["each"] = Rewritten(sink_tasks(sink, labels), sink.path)
     _ignore(entry, "jitter", "between calls that went well", "leave it out", report)
     return made
+
+
+def _each(entry: RetryEntry, sinks: SinkTasks, labels: NewNames, rows: Template) -> dict[str, Tree]:
+    """What runs after every call, where an entry says so."""
+    follows = entry.get("per_iteration")
+    sink = follows.get("sink") if follows is not None else None
+    return {} if sink is None else {"each": Rewritten(sinks.of(sink, labels, rows=rows), sink.path)}
+
+
+def _rows_of_page(collect: Located | None) -> Template:
+    """What a page has for a table: what is collected of it, for http from the body or the response
+    as there, else the page."""
+    path = collect.get("path") if collect is not None else None
+    if path is None or not path.value:
+        return "{{ args.data }}"
+    parts = path.value.split(".")
+    place = "".join(f"[{part if part.isdecimal() else json.dumps(part)}]" for part in parts)
+    return f"{{{{ args.data{place} | default(args.response{place}) }}}}"
 
 
 def _ignore(entry: RetryEntry, key: str, where: str, hint: str, report: ProblemReport) -> None:

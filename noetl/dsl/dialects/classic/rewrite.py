@@ -9,16 +9,17 @@ from typing import Final
 
 from noetl.dsl.dialects.classic import cases
 from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
-from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of
+from noetl.dsl.dialects.classic.sinks import SinkTasks, step_behind
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of, workbook_of
 from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.identifiers import in_ctx, readable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle
+from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
+from noetl.net.model import KindInfo
 
 #: Key → what the canonical form has for it.
 _CANONICAL: Final[Mapping[str, str]] = {
@@ -31,7 +32,7 @@ _SCOPED: Final = ("ctx.", "vars.")
 
 
 def rewrite(
-    parts: Parts, data: dict[str, Json], report: ProblemReport
+    kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without this dialect; None where it has none of
     it."""
@@ -39,7 +40,8 @@ def rewrite(
     if not any(found):
         return None
     root = Located(data, ())
-    rewriter = _Rewriter(report)
+    book = {name: value_at(data, path) for name, path in workbook_of(data).items()}
+    rewriter = _Rewriter(SinkTasks(kinds, book), report)
     tree: dict[str, Tree] = dict(data)
     if (workbook := root.get("workbook")) is not None:
         tree["workbook"] = rewriter.workbook(workbook)
@@ -81,7 +83,8 @@ def _of_this_dialect(part: DocumentPart, path: Path, report: ProblemReport) -> b
 class _Rewriter:
     """Rewrites what has a key of this dialect; everything else stays as it is."""
 
-    def __init__(self, report: ProblemReport) -> None:
+    def __init__(self, sinks: SinkTasks, report: ProblemReport) -> None:
+        self._sinks = sinks
         self._report = report
         self._guards = Guards(report)
 
@@ -144,7 +147,7 @@ class _Rewriter:
             spec = given.value if (given := item.get("spec")) is not None else {}
             policy = {**(spec.get("policy") or {}), "rules": Rewritten(rules, found[0].path)}
             changes["spec"] = {**spec, "policy": policy}
-        if (repeat := repetition(entries, labels, self._report)) is not None:
+        if (repeat := repetition(entries, self._sinks, labels, self._report)) is not None:
             self._refuse_second(item.tool, ("repeat",), found[0].path)
             changes["repeat"] = repeat
         return item.tree(changes, _CANONICAL.keys())
@@ -165,18 +168,18 @@ class _Rewriter:
         first."""
         assigned = _variables(step)
         given: list[Tree] = []
-        sinks = list(self._sinks(step, items))
+        sinks = list(self._own_sinks(step, items))
         sinking = bool(sinks) or any(rule.sinks for rule in found)
         if assigned and sinking and step.get("loop") is None:
             given.append({labels.new("vars"): _assign(assigned, (*step.path, "vars"), SUCCEEDED)})
             assigned = {}
         for sink, data in sinks:
-            given += sink_tasks(sink, labels, data, SUCCEEDED)
+            given += self._sinks.of(sink, labels, data, SUCCEEDED)
         for rule in found:
             given += self._tasks_of(rule, labels)
         return given, assigned
 
-    def _sinks(self, step: Located, items: list[Item]) -> Iterator[tuple[Located, str]]:
+    def _own_sinks(self, step: Located, items: list[Item]) -> Iterator[tuple[Located, str]]:
         """The sinks of a step and of its tasks, and what each takes."""
         for item in items:
             if (own := item.get("sink")) is None:
@@ -196,7 +199,7 @@ class _Rewriter:
         after = cases.guard_of_sinks(rule, self._guards).moved
         for sink in rule.sinks:
             # After a failure there is no result, which is no reason to warn.
-            yield from sink_tasks(sink, labels, "{{ result | default(none) }}", after)
+            yield from self._sinks.of(sink, labels, "{{ result | default(none) }}", after)
         if assigned:
             yield {labels.new("set"): _assign(assigned, rule.path, after)}
 
@@ -216,7 +219,7 @@ class _Rewriter:
         default, name = cases.router(step.get("next")), step.get("step")
         if not once or name is None:
             return cases.behind(routes, default, self._guards), found, []
-        routes, further = step_behind(name.value, once, routes, default, self._guards)
+        routes, further = step_behind(name.value, once, (routes, default), self._sinks, self._guards)
         return routes, [rule for rule in found if rule not in once], [further]
 
 
