@@ -190,6 +190,51 @@ REWRITTEN = {
         - {else: {then: {do: retry, attempts: 2, delay: 5s}}}
 """,
     ),
+    "what a call yielded is asked of successes, and repeats the same call": (
+        "- {step: a, tool: {kind: noop}, retry: [{when: '{{ response.state != 1 }}', stop_when: '{{ result.x }}', then: "
+        "{max_attempts: 9, delay: 2, backoff: linear}}]}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ (outcome.status == 'ok') and ((response.state != 1) and (not (result.x))) }}", then: {do: retry, attempts: 9, delay: 2, backoff: linear}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: fail}}}
+""",
+    ),
+    "a guard that mentions errors itself is taken as it is": (
+        "- {step: a, tool: {kind: noop}, retry: {when: '{{ error or result.x }}', max_attempts: 9}}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ error or result.x }}", then: {do: retry, attempts: 9, delay: 1}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: fail}}}
+""",
+    ),
+    "polls and errors keep their order, and count for themselves": (
+        "- {step: a, tool: {kind: noop}, retry: [{when: e, stop_when: f}, {stop_when: '{{ result.x }}'}, {delay: 0}]}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ (outcome.status == 'error') and (f) }}", then: {do: fail}}
+        - {when: "{{ (outcome.status == 'error') and (e) }}", then: {do: retry, delay: 1, count: alike}}
+        - {when: "{{ (outcome.status == 'ok') and (not (result.x)) }}", then: {do: retry, delay: 1, count: alike}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: retry, delay: 0, count: alike}}}
+""",
+    ),
     "successes are repeated": (
         """
 - step: a
@@ -310,7 +355,24 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
         "retry: {backoff: linear, max_delay: 3}",
         *(Code.IGNORED, 7, 28, "retry.max_delay", "no effect"),
     ),
-    ("retry: {collect: {path: x}}", Code.IGNORED, 7, 11, "retry.collect", "after an error"),
+    ("retry: {collect: {path: x}}", Code.MISPLACED, 7, 11, "retry.collect", "add next_call"),
+    (
+        "retry: {when: '{{ result.x }}', per_iteration: {}}",
+        Code.MISPLACED,
+        7,
+        35,
+        "retry.per_iteration",
+        "the same call",
+    ),
+    ("retry: [{delay: 1}, {when: '{{ error }}'}]", Code.MISPLACED, 7, 23, "retry[1]", "takes every error"),
+    (
+        "retry: [{next_call: {}}, {when: '{{ result.x }}', next_call: {}}]",
+        *(Code.MISPLACED, 7, 28, "retry[1]", "takes every success"),
+    ),
+    (
+        "retry: {retry_on: timeout, next_call: {}}",
+        *(Code.MISPLACED, 7, 11, "retry.retry_on", "next_call follows a success"),
+    ),
     (
         "spec: {policy: {rules: [{else: {then: {do: fail}}}]}}\n  retry: {delay: 1}",
         *(Code.MISPLACED, 8, 3, "retry", "spec.policy.rules"),

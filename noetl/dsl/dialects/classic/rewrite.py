@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.dsl.dialects.classic import cases
-from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
+from noetl.dsl.dialects.classic.retries import RetryEntry, policy_rules, repetition
 from noetl.dsl.dialects.classic.sinks import SinkTasks, step_behind
 from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of, workbook_of
 from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
@@ -142,7 +142,7 @@ class _Rewriter:
         ]
         entries = [RetryEntry(entry, self._guards) for entry in found]
         changes: dict[str, Tree] = {}
-        if (rules := error_rules(entries, self._report)) is not None:
+        if (rules := policy_rules(entries, self._report)) is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
             spec = given.value if (given := item.get("spec")) is not None else {}
             policy = {**(spec.get("policy") or {}), "rules": Rewritten(rules, found[0].path)}
