@@ -23,8 +23,8 @@ _UNLIMITED: Final[Mapping[str, Any]] = {"concurrency": [], "rate": None, "priori
 SCHEMA: Final = 2
 
 
-#: What a net, a task, a loop, a step and an arc say that earlier versions did not know, and what it
-#: is of one that does not say it.
+#: What a net, a task, a rule, a loop, a step and an arc say that earlier versions did not know, and
+#: what it is of one that does not say it.
 _LATER: Final[Mapping[str, Json]] = {
     "inputs": [],
     "key": None,
@@ -48,6 +48,7 @@ _LATER_OF_STEPS: Final[Mapping[str, Json]] = {
     "compensate": None,
     "cleanup": None,
 }
+_LATER_OF_DIRECTIVES: Final[Mapping[str, Json]] = {"count": "all"}
 _LATER_OF_ARCS: Final[Mapping[str, Json]] = {"times": 1}
 
 
@@ -59,6 +60,8 @@ def to_json(net: Net) -> dict[str, Json]:
     _leave_out_limits(body)
     for task in _tasks_of(body):
         _leave_out(task, _LATER_OF_TASKS)
+        for rule in (*(task["rules"] or ()), *(task["older"]["then"] if task["older"] else ())):
+            _leave_out(rule["then"], _LATER_OF_DIRECTIVES)
     for loop in _loops_of(body):
         _leave_out(loop, _LATER_OF_LOOPS)
     for step in body["transitions"]:

@@ -16,6 +16,7 @@ from noetl.net.limits import Concurrency
 Template: TypeAlias = Json
 
 Scope = Literal["ctx", "iter", "step", "local"]
+CountedTries = Literal["all", "alike"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
 OnLarge = Literal["fail", "fetch"]
@@ -38,8 +39,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`then` of a rule. `attempts` counts all tries; `delay` and `jitter` are seconds or
-    templates."""
+    """`then` of a rule. `attempts` counts the tries that `count` says; `delay` and `jitter` are
+    seconds or templates."""
 
     do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
     attempts: Template = 3
@@ -49,6 +50,9 @@ class Directive:
     #: Task that a jump goes to, already resolved from `previous`.
     to: str | None = None
     set: tuple[Assignment, ...] = ()
+    #: All tries of the task, or those that ended alike: after a success all that went well, after
+    #: an error those that failed since the last success.
+    count: CountedTries = "all"
 
 
 @dataclass(frozen=True, slots=True)

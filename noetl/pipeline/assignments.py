@@ -83,8 +83,8 @@ class Changes:
                 if name not in self.program.reducers:
                     raise BadRequest(
                         f"ctx.{name} is assigned in a parallel loop that has no reducer for it; add "
-                        f"`loop.spec.reduce: {{ctx.{name}: append}}` (or sum, min, max, merge, last), or "
-                        f"assign iter.{name}."
+                        f"`loop.spec.reduce: {{ctx.{name}: append}}` (or sum, min, max, merge, last), "
+                        f"assign iter.{name}, or assign it once, when `event.name` is 'loop.done'."
                     )
                 self.writes = (*self.writes, (name, value))
             case "ctx":

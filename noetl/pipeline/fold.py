@@ -168,6 +168,7 @@ def _settle(progress: PipelineProgress, **changes: Any) -> PipelineProgress:
         progress,
         attempt=1,
         repeats=0,
+        failures=0,
         wait_s=0.0,
         checkpoint=None,
         checkpoints=0,
@@ -208,6 +209,7 @@ def _fold_attempt(
     return replace(
         progress,
         attempt=progress.attempt + 1,
+        failures=progress.failures + 1,
         wait_s=0.0,
         since=None,
         answer=None,
@@ -226,6 +228,7 @@ def _fold_policy(
                 progress,
                 attempt=progress.attempt + repeated,
                 repeats=progress.repeats + repeated,
+                failures=0 if repeated else progress.failures,
                 wait_s=fact.delay,
                 since=None,
                 answer=None,

@@ -281,11 +281,13 @@ class _Machine:
     def _judge(self, task: Task, attempt: Attempt) -> Verdict:
         outcome = attempt.outcome
         sight = in_policy(attempt.sight, outcome) if task.rules else attempt.sight
-        case = Case(task, outcome, sight, self.progress.attempt, self.ports.load, self.ports.random)
+        progress = self.progress
+        alike = 1 + (progress.repeats if outcome.ok else progress.failures)
+        case = Case(task, outcome, sight, progress.attempt, alike, self.ports.load, self.ports.random)
         verdict = judge(case)
         if verdict.do != "jump":
             return verdict
-        return check_jump(verdict, task, {one.name for one in self.program.tasks}, self.progress.ends)
+        return check_jump(verdict, task, {one.name for one in self.program.tasks}, progress.ends)
 
     def _assign(
         self, task: Task, attempt: Attempt, verdict: Verdict, *, own: bool, data: Json = None

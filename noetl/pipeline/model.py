@@ -230,20 +230,21 @@ class PipelineProgress:
     """How far a pipeline has come: a fold of the events that it recorded.
 
     `pc` is the index of the task to run next, `attempt` its next attempt (from 1), `repeats` how
-    often it was asked again after a success, `visits` how often each task was entered and left, or
-    passed over. `last` is the outcome of the task that ended last; attempts that are followed by
-    another do not count. `results` holds the last result of each task (None after an error that
-    continued). `local`, `iter`, `step` are what `set` assigned and `ctx` its own ctx patches:
-    dotted name → value, no name the beginning of another (see `pipeline.patches`); `writes` the ctx
-    writes that wait for reducers. `items` is how far the task that is due has come with its own
-    loop, once that has begun; `calls` how far a task has that repeats, once its first call has
-    ended. `ends` are the ends of tasks that count against jumps without an end. `secrets` are the
-    versions of secrets that attempts of the task that is due have used. `wait_s` is owed before the
-    next attempt. `checkpoint` is the newest of the task that is due, and `checkpoints` their
-    number; `since` when its attempt was first called (UTC, ISO 8601), where it has waited and has a
-    timeout; `answer` how the playbook that it called has ended, or what it waited for has. Where
-    tasks stand behind the end of the pipeline proper, `proper` is what that has come to, and
-    `entered` says that the guard of the task that is due has held.
+    often it was asked again after a success, `failures` how many of its attempts failed since,
+    `visits` how often each task was entered and left, or passed over. `last` is the outcome of the
+    task that ended last; attempts that are followed by another do not count. `results` holds the
+    last result of each task (None after an error that continued). `local`, `iter`, `step` are what
+    `set` assigned and `ctx` its own ctx patches: dotted name → value, no name the beginning of
+    another (see `pipeline.patches`); `writes` the ctx writes that wait for reducers. `items` is how
+    far the task that is due has come with its own loop, once that has begun; `calls` how far a task
+    has that repeats, once its first call has ended. `ends` are the ends of tasks that count against
+    jumps without an end. `secrets` are the versions of secrets that attempts of the task that is
+    due have used. `wait_s` is owed before the next attempt. `checkpoint` is the newest of the task
+    that is due, and `checkpoints` their number; `since` when its attempt was first called (UTC, ISO
+    8601), where it has waited and has a timeout; `answer` how the playbook that it called has
+    ended, or what it waited for has. Where tasks stand behind the end of the pipeline proper,
+    `proper` is what that has come to, and `entered` says that the guard of the task that is due has
+    held.
     """
 
     pc: int = 0
@@ -258,6 +259,7 @@ class PipelineProgress:
     writes: tuple[tuple[str, Json], ...] = ()
     wait_s: float = 0.0
     repeats: int = 0
+    failures: int = 0
     checkpoint: Json = None
     checkpoints: int = 0
     since: str | None = None

@@ -62,13 +62,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: attempt number `attempt` (from 1) of `task`, and what the task's rules see of
-    it."""
+    """What is judged: attempt number `attempt` (from 1) of `task`, the number `alike` of those that
+    ended as it did, and what the task's rules see of it."""
 
     task: Task
     outcome: Outcome
     sight: TemplateScope
     attempt: int
+    alike: int
     load: Load
     random: Callable[[], float]
 
@@ -168,13 +169,14 @@ def _direct(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
 
 def _retry(verdict: Verdict, directive: Directive, case: Case) -> Verdict:
     attempts = read_attempts(evaluate(directive.attempts, case.sight, load=case.load))
-    if case.attempt >= attempts:
+    attempt = case.alike if directive.count == "alike" else case.attempt
+    if attempt >= attempts:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         message = f"Task '{case.task.name}' is still not satisfied after {tries}."
         failure = ErrorInfo("limit", message, type="AttemptsUsedUp")
         return verdict.failing(case.outcome.error or failure)
     first = read_seconds("delay", directive.delay, case.sight, case.load)
-    delay = grow_delay(directive.backoff, first, case.attempt)
+    delay = grow_delay(directive.backoff, first, attempt)
     jitter = read_seconds("jitter", directive.jitter, case.sight, case.load)
     if jitter:
         delay += case.random() * jitter

@@ -46,7 +46,10 @@ def check_parallel_writes(subject: Subject) -> Iterator[Finding]:
                 Code.UNREDUCED,
                 write.path,
                 f"ctx.{write.name} is written by the iterations of a parallel loop without a reducer",
-                f"add loop.spec.reduce: {{ctx.{write.name}: append}}, or write iter.{write.name}",
+                (
+                    f"add loop.spec.reduce: {{ctx.{write.name}: append}}, write iter.{write.name}, or assign "
+                    "it once, when event.name is 'loop.done'"
+                ),
                 at_key=True,
             )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl.dsl.document import Arc, Document, Step, Then, Tool
+from noetl.dsl.document.identifiers import NOT_ASSIGNABLE, SCOPES
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.report import ProblemReport
@@ -174,10 +175,6 @@ class PipelineSite:
     reduced: frozenset[str] | None = None
 
 
-_SCOPES: Mapping[str, Scope] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "step": "step"}
-_NOT_ASSIGNABLE = frozenset({"workload", "keychain", "args", "input", "env"})
-
-
 def inputs_of(context: Context, part: Step | Arc, path: Path, step: str) -> dict[str, Template]:
     """The inputs that a step, or an arc of `step`, gives; `input` wins over `args`."""
     found: dict[str, Template] = {}
@@ -209,7 +206,7 @@ def assignment(
     """The assignment of `value` to `target`, which stands at `at`; None where it cannot be
     assigned."""
     head, dot, rest = target.partition(".")
-    scope, name = (_SCOPES[head], rest) if dot and head in _SCOPES else (bare, target)
+    scope, name = (SCOPES[head], rest) if dot and head in SCOPES else (bare, target)
     fault = _fault(target, head if dot else "", scope, name, site)
     if fault is not None:
         context.report.add(Code.SCOPE, at, *fault, at_key=True)
@@ -220,7 +217,7 @@ def assignment(
 
 
 def _fault(target: str, head: str, scope: Scope, name: str, site: PipelineSite) -> tuple[str, str] | None:
-    if head in _NOT_ASSIGNABLE:
+    if head in NOT_ASSIGNABLE:
         return (
             f"{quote_value(target)} cannot be assigned: {head} does not change",
             f"assign ctx.{name.partition('.')[2]}",

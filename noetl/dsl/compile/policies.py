@@ -96,6 +96,7 @@ def _directive(
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
         to=_target(context, then, at, task, tasks),
         set=assignments(context, then, at, site),
+        count=then.count or default.count,
     )
     for key, value in (("attempts", made.attempts), ("delay", made.delay), ("jitter", made.jitter)):
         context.use((*at, key), value, site.step)

@@ -34,7 +34,7 @@ def lower(
     passes: tuple[Pass, ...] = (
         *(rules.rewrite, keys.rewrite_older, forms.rewrite_frames, spelled, forms.rewrite),
         # What the classic pass makes tasks of may be spelled in other ways, too.
-        *(classic.rewrite, keys.rewrite_older, spelled, forms.rewrite),
+        *(partial(classic.rewrite, kinds), keys.rewrite_older, spelled, forms.rewrite),
         *(partial(names.rewrite, kinds), implied.rewrite_ends, partial(implied.rewrite_results, kinds)),
     )
     for rewrite in passes:

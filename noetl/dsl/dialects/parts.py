@@ -189,6 +189,27 @@ def workbook_of(data: Mapping[str, Any]) -> dict[str, Path]:
     return found
 
 
+def callee(tool: Any) -> str | None:
+    """The task of the workbook that `tool` calls; None where it is of another kind."""
+    if isinstance(tool, str):
+        return tool
+    if not isinstance(tool, dict) or tool.get("kind") != "workbook":
+        return None
+    named = tool.get("task") or tool.get("name")
+    return None if named is None else str(named)
+
+
+def follow_calls(tool: Mapping[str, Any], book: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The tasks of the workbook `book` that a call leads to, the last of another kind; none where
+    there is no such task."""
+    found: dict[str, Mapping[str, Any]] = {}
+    while (name := callee(tool)) is not None:
+        if name not in book or name in found:
+            return ()
+        found[name] = tool = book[name]
+    return tuple(found.values())
+
+
 @dataclass(slots=True)
 class NewNames:
     """Gives names that nothing else has: with a number behind `mark` where they are taken."""

@@ -1,16 +1,22 @@
-"""What steps, tasks and iterators may be called."""
+"""What steps, tasks and iterators may be called, and what `set` assigns to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Final
 
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.report import ProblemReport
+from noetl.net.model import Scope
 
 MAX_LENGTH = 128
 # `#`, `/` and `->` separate the parts of ids.
 _RESERVED = re.compile(r"[#/\x00-\x1f\x7f-\x9f\u2028\u2029]|->")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+#: Head of a target of `set` → where it is kept; heads that nothing assigns to.
+SCOPES: Final[Mapping[str, Scope]] = {"ctx": "ctx", "vars": "ctx", "iter": "iter", "step": "step"}
+NOT_ASSIGNABLE: Final = frozenset({"workload", "keychain", "args", "input", "env"})
 
 
 def usable(report: ProblemReport, name: str, path: Path, what: str) -> bool:
@@ -38,3 +44,9 @@ def readable(report: ProblemReport, name: str, path: Path, what: str = "an itera
         "use letters, digits and _",
     )
     return False
+
+
+def in_ctx(target: str) -> str:
+    """The target of a `set` in which names without a scope are those of ctx."""
+    head, dot, _ = target.partition(".")
+    return target if dot and (head in SCOPES or head in NOT_ASSIGNABLE) else f"ctx.{target}"

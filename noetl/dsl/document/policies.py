@@ -30,7 +30,10 @@ class Then(DocumentPart):
     do: Literal["continue", "retry", "jump", "break", "fail"] | None = None
     """`continue` unless given."""
     attempts: Count = None
-    """All tries together, the first included (3 unless given); or a template."""
+    """The most tries, the first included (3 unless given); or a template."""
+    count: Literal["all", "alike"] | None = None
+    """Which tries `attempts` bounds: all of them (unless given), or those that ended alike: all
+    that went well, or those that failed since."""
     backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
     delay: Duration = None
     """Seconds, `500ms`, `10s`, `5m`, `2h`, `1d`, ISO 8601, or a template."""

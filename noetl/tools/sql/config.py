@@ -50,8 +50,8 @@ class SqlConfig(ToolConfig):
     )
     rows: Json = Field(
         default=None,
-        description="Rows to write: a list of mappings, a SQL task's result, or a reference to either; what "
-        "lies behind a reference is read in pieces.",
+        description="Rows to write: a list of mappings, one mapping, a SQL task's result, or a reference to "
+        "one of these; what lies behind a reference is read in pieces.",
         repr=False,
     )
     mode: Literal["insert", "upsert", "copy", "replace"] = Field(

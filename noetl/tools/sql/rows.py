@@ -13,7 +13,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Lazy
-from noetl.tools.kit.references import pages, rows_of
+from noetl.tools.kit.references import load_reference, pages, rows_of
 from noetl.tools.sql.config import SqlConfig
 from noetl.usecases.ports import Results
 
@@ -144,7 +144,10 @@ def _unusable(message: str, type: str) -> ToolError:
 
 
 def _rows(given: Json, results: Results | None) -> Sequence[JsonMap]:
-    rows = rows_of(given, results, "`rows`")
+    opened = load_reference(given, results, "`rows`")
+    if isinstance(opened, Mapping) and "rows" not in opened:
+        return [opened]
+    rows = rows_of(opened, results, "`rows`")
     if rows is None:
         rows = []
     if isinstance(rows, Lazy):
@@ -152,7 +155,8 @@ def _rows(given: Json, results: Results | None) -> Sequence[JsonMap]:
     if not isinstance(rows, list):
         kind = type(given).__name__
         raise _unusable(
-            f"`rows` must be a list of mappings, or a mapping with `rows`; it is of type {kind}.", "BadRows"
+            f"`rows` must be a list of mappings, one mapping, or a SQL task's result; it is of type {kind}.",
+            "BadRows",
         )
     return rows
 

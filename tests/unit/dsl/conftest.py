@@ -21,6 +21,7 @@ _KINDS = (
         "http", "http", required=(("url", "endpoint"),), schema=_HTTP_SCHEMA, defaults={"retries": {"max": 1}}
     ),
     KindInfo("postgres", "postgres", required=(_SQL,), verbatim_with_params=_SQL),
+    KindInfo("sqlite", "sqlite", schema={"type": "object", "properties": {"table": {}, "rows": {}}}),
     KindInfo("duckdb", "duckdb", required=(_SQL,), verbatim_with_params=_SQL),
     KindInfo(
         "shell",

@@ -48,6 +48,32 @@ REWRITTEN = {
   - sink: {kind: noop, input: {data: '{{ result }}', x: '{{ data.x }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
 """,
     ),
+    "a sink with a table takes its data as rows": (
+        "- {step: a, tool: {kind: noop}, sink: [{kind: sqlite, table: t}, {tool: {kind: sqlite, table: t, rows: 1}}, {kind: "
+        "http, url: u, table: t}]}",
+        """
+- step: a
+  tool:
+  - {kind: noop}
+  - sink: {kind: sqlite, table: t, rows: '{{ args.data }}', input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+  - sink_2: {kind: sqlite, table: t, rows: 1, input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+  - sink_3: {kind: http, url: u, table: t, input: {data: '{{ result }}'}, spec: {after: "{{ outcome.status == 'ok' }}"}}
+""",
+    ),
+    "a sink of pages with a table takes what is collected of each": (
+        "- {step: a, tool: {kind: http, url: u}, retry: {when: x, next_call: {params: {p: 1}}, collect: {path: a.0.b}, "
+        "per_iteration: {sink: {kind: sqlite, table: t}}}}",
+        """
+- step: a
+  tool:
+    kind: http
+    url: u
+    repeat:
+      next: {when: x, params: {p: 1}}
+      collect: {path: a.0.b}
+      each: [{sink: {kind: sqlite, table: t, rows: '{{ args.data["a"][0]["b"] | default(args.response["a"][0]["b"]) }}'}}]
+""",
+    ),
     "rules that only route are an exclusive router": (
         "- {step: a, case: [{when: x, then: {next: b}}, {when: true, then: [{next: [c, {step: d, when: "
         "'{{ y }}', with: {n: 1}}]}]}], next: e}",
@@ -125,6 +151,27 @@ REWRITTEN = {
   next: {arcs: [{step: b, when: '{{ args.case[1] }}', args: {m: '{{ args.case[2] }}', n: '{{ args.case[3] }}'}}, {step: c}]}
 """,
     ),
+    "in a loop a rule about the end of the step acts behind each iteration": (
+        """
+- step: a
+  loop: {in: [1], iterator: i}
+  tool: {kind: noop}
+  case:
+  - {when: "{{ event.name == 'step.exit' and response.n }}", then: {set: {n: "{{ response.n }}", iter.m: 1}, sink: {kind: noop}, next: {step: b, set: {o: 2}}}}
+  - {when: "{{ event.name in ['step.exit', 'call.done'] }}", then: {set: {ctx.p: 3}}}
+  next: c
+""",
+        """
+- step: a
+  loop: {in: [1], iterator: i}
+  tool:
+  - {kind: noop}
+  - sink: {kind: noop, input: {data: '{{ result | default(none) }}'}, spec: {after: "{{ event.name in ['call.done', 'call.error'] and response.n }}"}}
+  - set: {kind: noop, result: {n: '{{ response.n }}', iter.m: 1}, set: {ctx.n: '{{ output.n }}', iter.m: '{{ output["iter.m"] }}'}, spec: {after: "{{ event.name in ['call.done', 'call.error'] and response.n }}"}}
+  - set_2: {kind: noop, result: {p: 3}, set: {ctx.p: '{{ output.p }}'}, spec: {after: "{{ event.name in [event.name, 'call.done'] }}"}}
+  next: {spec: {mode: first}, arcs: [{step: b, when: "{{ event.name == 'step.exit' and response.n }}", set: {o: 2}}, {step: c}]}
+""",
+    ),
     "errors are tried again by a policy": (
         "- {step: a, tool: {kind: http, url: u, spec: {timeout: 3}}, retry: [{when: e, stop_when: f, "
         "then: {max_attempts: 4, backoff: linear, jitter: 2}}, {then: {attempts: 2, initial_delay: 5s}}]}",
@@ -141,6 +188,51 @@ REWRITTEN = {
         - {when: f, then: {do: fail}}
         - {when: e, then: {do: retry, attempts: 4, delay: 1, jitter: 2, backoff: linear}}
         - {else: {then: {do: retry, attempts: 2, delay: 5s}}}
+""",
+    ),
+    "what a call yielded is asked of successes, and repeats the same call": (
+        "- {step: a, tool: {kind: noop}, retry: [{when: '{{ response.state != 1 }}', stop_when: '{{ result.x }}', then: "
+        "{max_attempts: 9, delay: 2, backoff: linear}}]}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ (outcome.status == 'ok') and ((response.state != 1) and (not (result.x))) }}", then: {do: retry, attempts: 9, delay: 2, backoff: linear}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: fail}}}
+""",
+    ),
+    "a guard that mentions errors itself is taken as it is": (
+        "- {step: a, tool: {kind: noop}, retry: {when: '{{ error or result.x }}', max_attempts: 9}}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ error or result.x }}", then: {do: retry, attempts: 9, delay: 1}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: fail}}}
+""",
+    ),
+    "polls and errors keep their order, and count for themselves": (
+        "- {step: a, tool: {kind: noop}, retry: [{when: e, stop_when: f}, {stop_when: '{{ result.x }}'}, {delay: 0}]}",
+        """
+- step: a
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+        - {when: "{{ (outcome.status == 'error') and (f) }}", then: {do: fail}}
+        - {when: "{{ (outcome.status == 'error') and (e) }}", then: {do: retry, delay: 1, count: alike}}
+        - {when: "{{ (outcome.status == 'ok') and (not (result.x)) }}", then: {do: retry, delay: 1, count: alike}}
+        - {when: "{{ outcome.status == 'ok' }}", then: {do: continue}}
+        - {else: {then: {do: retry, delay: 0, count: alike}}}
 """,
     ),
     "successes are repeated": (
@@ -263,7 +355,24 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
         "retry: {backoff: linear, max_delay: 3}",
         *(Code.IGNORED, 7, 28, "retry.max_delay", "no effect"),
     ),
-    ("retry: {collect: {path: x}}", Code.IGNORED, 7, 11, "retry.collect", "after an error"),
+    ("retry: {collect: {path: x}}", Code.MISPLACED, 7, 11, "retry.collect", "add next_call"),
+    (
+        "retry: {when: '{{ result.x }}', per_iteration: {}}",
+        Code.MISPLACED,
+        7,
+        35,
+        "retry.per_iteration",
+        "the same call",
+    ),
+    ("retry: [{delay: 1}, {when: '{{ error }}'}]", Code.MISPLACED, 7, 23, "retry[1]", "takes every error"),
+    (
+        "retry: [{next_call: {}}, {when: '{{ result.x }}', next_call: {}}]",
+        *(Code.MISPLACED, 7, 28, "retry[1]", "takes every success"),
+    ),
+    (
+        "retry: {retry_on: timeout, next_call: {}}",
+        *(Code.MISPLACED, 7, 11, "retry.retry_on", "next_call follows a success"),
+    ),
     (
         "spec: {policy: {rules: [{else: {then: {do: fail}}}]}}\n  retry: {delay: 1}",
         *(Code.MISPLACED, 8, 3, "retry", "spec.policy.rules"),
@@ -283,6 +392,20 @@ def test_a_fault_is_reported_where_it_was_written(
         (code, line, column, f"workflow[0].{path}")
     ]
     assert words in told[0].message + told[0].hint
+
+
+def test_what_a_rule_assigns_in_lanes_needs_a_reducer_or_the_end_of_the_loop(
+    body: Callable[[str], Compiled],
+) -> None:
+    found = body(
+        "workflow:\n- step: a\n  loop: {in: [1], iterator: i, spec: {mode: parallel}}\n  tool: {kind: noop}\n  case:\n"
+        "  - when: \"{{ event.name == 'step.exit' }}\"\n    then:\n      set: {n: 1}\n"
+    )
+    assert [(one.code, one.line, one.path) for one in found.errors] == [
+        (Code.UNREDUCED, 11, "workflow[0].case[0].then.set.n")
+    ]
+    assert "reduce: {ctx.n: append}" in found.errors[0].hint
+    assert "'loop.done'" in found.errors[0].hint
 
 
 def test_the_page_that_follows_is_at_fault_where_it_was_written(body: Callable[[str], Compiled]) -> None:

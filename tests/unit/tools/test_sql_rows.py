@@ -51,7 +51,9 @@ def test_what_does_not_go_together_is_reported(config: Any, said: str) -> None:
     ("config", "said"),
     [
         ({"rows": "text"}, "it is of type str"),
-        ({"rows": {"data": []}}, None),
+        ({"rows": None}, None),
+        ({"rows": {"rows": 5}}, "it is of type dict"),
+        ({"rows": {}}, "every row is an empty mapping"),
         ({"rows": [{"a": 1}, [1]]}, "Row 1 (from 0) of `rows` is of type list"),
         ({"rows": [{}]}, "every row is an empty mapping"),
         ({"rows": [{"": 1}]}, "cannot be the name of a column"),
@@ -74,6 +76,11 @@ def test_rows_and_names_that_cannot_be_used_are_reported(config: Any, said: str 
 
     assert caught.value.kind == "client_error"
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [{"a": 1}, [{"a": 1}], {"rows": [{"a": 1}], "row_count": 1}])
+def test_a_mapping_is_a_row_unless_it_has_rows(rows: Any) -> None:
+    assert write(rows=rows).rows == [{"a": 1}]
 
 
 @pytest.mark.parametrize(

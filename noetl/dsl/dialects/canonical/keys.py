@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from noetl.dsl.dialects.canonical.shapes import Rewritten, callee, replace_key
-from noetl.dsl.dialects.parts import workbook_of
+from noetl.dsl.dialects.canonical.shapes import Rewritten, replace_key
+from noetl.dsl.dialects.parts import follow_calls, workbook_of
 from noetl.dsl.document import Cursor, Document, DocumentPart, Tool, spellings_of
 from noetl.dsl.document.base import Parts, declared_keys, field_keys, given_keys
 from noetl.dsl.document.root import VERSION
@@ -175,7 +175,7 @@ def _find_of_kind(
     kinds: Mapping[str, KindInfo], path: Path, tool: _Task, book: Mapping[str, _Task]
 ) -> Iterator[_Found]:
     """What `tool`, which stands at `path`, says beside `kind`, then what it says under `spec`."""
-    called = _follow_calls(tool, book)
+    called = follow_calls(tool, book)
     kind = (called[-1] if called else tool).get("kind")
     info = kinds.get(kind) if isinstance(kind, str) else None
     for written, spelling in of_kind(info).items() if info is not None else ():
@@ -185,17 +185,6 @@ def _find_of_kind(
             same = "/".join(map(str, key)) == spelling.canonical
             if not is_own and not same and value_at(tool, key, _MISSING) is not _MISSING:
                 yield _Found(path, key, spelling, called)
-
-
-def _follow_calls(tool: _Task, book: Mapping[str, _Task]) -> tuple[_Task, ...]:
-    """The tasks of the workbook that a call leads to, the last of another kind; none where there is
-    no such task."""
-    found: dict[str, _Task] = {}
-    while (name := callee(tool)) is not None:
-        if name not in book or name in found:
-            return ()
-        found[name] = tool = book[name]
-    return tuple(found.values())
 
 
 class _Rewriting:

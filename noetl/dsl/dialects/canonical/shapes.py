@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from noetl import expressions
-from noetl.dsl.dialects.parts import Located, items_of, workbook_of
+from noetl.dsl.dialects.parts import Located, callee, items_of, workbook_of
 from noetl.dsl.document.texts import is_template
 from noetl.dsl.problems import Code, Path
 from noetl.dsl.read.origins import Origins, value_at
@@ -175,13 +175,3 @@ class Tasks:
             with_params = info.verbatim_with_params if tool.get("params") is not None else ()
             verbatim = {*info.verbatim, *with_params}
         return ((*path, key) for key in tool if key not in verbatim)
-
-
-def callee(tool: Any) -> str | None:
-    """The task of the workbook that `tool` calls; None where it is of another kind."""
-    if isinstance(tool, str):
-        return tool
-    if not isinstance(tool, dict) or tool.get("kind") != "workbook":
-        return None
-    named = tool.get("task") or tool.get("name")
-    return None if named is None else str(named)

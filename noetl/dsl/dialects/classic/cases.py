@@ -12,7 +12,11 @@ from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 
-_OF_THE_WHOLE: Final = re.compile(r"""["'](loop|step)\.\w+["']""")
+_OF_THE_WHOLE: Final = re.compile(r"""["'](loop\.\w+|step\.(?!exit["'])\w+)["']""")
+_OF_EACH: Final = re.compile(r"""["'](call\.\w+|step\.exit)["']""")
+#: Ends of iterations are called `call.done` and `call.error` alone; `step.exit` is either.
+_EXITED: Final = re.compile(r"""\bevent\.name\s*==\s*(["'])step\.exit\1""")
+_EXIT: Final = re.compile(r"""(["'])step\.exit\1""")
 #: What a step remembers while it is routed: the number of the choice that was taken.
 _TAKEN: Final = "step.routed"
 #: Keys of arcs that have fields; `then` and `else` mean nothing in `case`, where a warning says so.
@@ -132,6 +136,12 @@ class ClassicRule:
     when: Located
     #: All that stands under its `then`, in order.
     thens: list[Located]
+    #: Whether its sinks and its assignments are those of each iteration of the step's loop.
+    each: bool = False
+
+    @property
+    def assigned(self) -> dict[str, Tree]:
+        return {target: value for then in self.thens for target, value in then.mapping("set").items()}
 
     @property
     def sinks(self) -> list[Located]:
@@ -142,22 +152,32 @@ class ClassicRule:
         """Whether it is asked once, at the end of the step, and not for each iteration."""
         return _OF_THE_WHOLE.search(str(self.when.value)) is not None
 
+    def of_iterations(self) -> ClassicRule:
+        """The same rule of a step with a loop: about the end of a call or of the step it acts for
+        each iteration, unless it is about the whole loop as well."""
+        about_each = _OF_EACH.search(str(self.when.value)) is not None
+        return replace(self, each=about_each and not self.of_the_whole)
 
-def rules(case: Located, report: ProblemReport) -> list[ClassicRule]:
-    """The rules, those that do nothing reported."""
+
+def rules(case: Located, report: ProblemReport, *, in_loop: bool) -> list[ClassicRule]:
+    """The rules of a step, which may have a loop; those that do nothing reported."""
     made = []
     for spot in case.items():
         then = spot.get("then")
         if then is None:
             report.missing(spot.path, "then", "the rule does not say what follows", "add then: {next: ...}")
             continue
-        made.append(ClassicRule(spot.path, spot.get("when") or Located(None, spot.path), then.items()))
+        rule = ClassicRule(spot.path, spot.get("when") or Located(None, spot.path), then.items())
+        made.append(rule.of_iterations() if in_loop else rule)
     return made
 
 
 def guard_of_sinks(rule: ClassicRule, guards: Guards) -> Located:
     """When the sinks of a rule run: as its arcs, after failures only where the guard mentions
     them."""
+    if rule.each:
+        when = _EXITED.sub("event.name in ['call.done', 'call.error']", rule.when.value)
+        return Located(_EXIT.sub("event.name", when), rule.when.path)
     return rule.when if asks_how_it_ended(rule.when) else guards.every(SUCCEEDED, rule.when)
 
 
@@ -167,10 +187,9 @@ def router_of(found: list[ClassicRule], guards: Guards) -> ClassicRouter:
 
 
 def _choices(rule: ClassicRule, guards: Guards) -> list[list[ClassicRoute]]:
-    assigned: dict[str, Tree] = {}
+    assigned = {} if rule.each else rule.assigned
     targets = []
     for then in rule.thens:
-        assigned |= then.mapping("set")
         following = then.get("next")
         targets += [_route(one) for one in following.items()] if following is not None else []
     if len(targets) == 1 and targets[0].when is None:

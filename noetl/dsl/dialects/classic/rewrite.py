@@ -8,17 +8,18 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl.dsl.dialects.classic import cases
-from noetl.dsl.dialects.classic.retries import RetryEntry, error_rules, repetition
-from noetl.dsl.dialects.classic.sinks import sink_tasks, step_behind
-from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of
+from noetl.dsl.dialects.classic.retries import RetryEntry, policy_rules, repetition
+from noetl.dsl.dialects.classic.sinks import SinkTasks, step_behind
+from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames, items_of, workbook_of
 from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, given_keys
-from noetl.dsl.document.identifiers import readable
+from noetl.dsl.document.identifiers import in_ctx, readable
 from noetl.dsl.document.validation import warn_unknown
 from noetl.dsl.problems import Code, Path
-from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle
+from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
+from noetl.net.model import KindInfo
 
 #: Key → what the canonical form has for it.
 _CANONICAL: Final[Mapping[str, str]] = {
@@ -31,7 +32,7 @@ _SCOPED: Final = ("ctx.", "vars.")
 
 
 def rewrite(
-    parts: Parts, data: dict[str, Json], report: ProblemReport
+    kinds: Mapping[str, KindInfo], parts: Parts, data: dict[str, Json], report: ProblemReport
 ) -> tuple[dict[str, Json], Origins] | None:
     """`data`, whose document has these `parts`, without this dialect; None where it has none of
     it."""
@@ -39,7 +40,8 @@ def rewrite(
     if not any(found):
         return None
     root = Located(data, ())
-    rewriter = _Rewriter(report)
+    book = {name: value_at(data, path) for name, path in workbook_of(data).items()}
+    rewriter = _Rewriter(SinkTasks(kinds, book), report)
     tree: dict[str, Tree] = dict(data)
     if (workbook := root.get("workbook")) is not None:
         tree["workbook"] = rewriter.workbook(workbook)
@@ -81,7 +83,8 @@ def _of_this_dialect(part: DocumentPart, path: Path, report: ProblemReport) -> b
 class _Rewriter:
     """Rewrites what has a key of this dialect; everything else stays as it is."""
 
-    def __init__(self, report: ProblemReport) -> None:
+    def __init__(self, sinks: SinkTasks, report: ProblemReport) -> None:
+        self._sinks = sinks
         self._report = report
         self._guards = Guards(report)
 
@@ -139,12 +142,12 @@ class _Rewriter:
         ]
         entries = [RetryEntry(entry, self._guards) for entry in found]
         changes: dict[str, Tree] = {}
-        if (rules := error_rules(entries, self._report)) is not None:
+        if (rules := policy_rules(entries, self._report)) is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
             spec = given.value if (given := item.get("spec")) is not None else {}
             policy = {**(spec.get("policy") or {}), "rules": Rewritten(rules, found[0].path)}
             changes["spec"] = {**spec, "policy": policy}
-        if (repeat := repetition(entries, labels, self._report)) is not None:
+        if (repeat := repetition(entries, self._sinks, labels, self._report)) is not None:
             self._refuse_second(item.tool, ("repeat",), found[0].path)
             changes["repeat"] = repeat
         return item.tree(changes, _CANONICAL.keys())
@@ -165,31 +168,40 @@ class _Rewriter:
         first."""
         assigned = _variables(step)
         given: list[Tree] = []
-        sinks = list(self._sinks(step, items, found))
-        if assigned and sinks and step.get("loop") is None:
-            given.append({labels.new("vars"): _assign_variables(assigned, step)})
+        sinks = list(self._own_sinks(step, items))
+        sinking = bool(sinks) or any(rule.sinks for rule in found)
+        if assigned and sinking and step.get("loop") is None:
+            given.append({labels.new("vars"): _assign(assigned, (*step.path, "vars"), SUCCEEDED)})
             assigned = {}
-        for sink, data, after in sinks:
-            given += sink_tasks(sink, labels, data, after)
+        for sink, data in sinks:
+            given += self._sinks.of(sink, labels, data, SUCCEEDED)
+        for rule in found:
+            given += self._tasks_of(rule, labels)
         return given, assigned
 
-    def _sinks(
-        self, step: Located, items: list[Item], found: list[cases.ClassicRule]
-    ) -> Iterator[tuple[Located, str, Tree]]:
-        """Each sink, what it takes, and when it runs."""
+    def _own_sinks(self, step: Located, items: list[Item]) -> Iterator[tuple[Located, str]]:
+        """The sinks of a step and of its tasks, and what each takes."""
         for item in items:
             if (own := item.get("sink")) is None:
                 continue
             if item is items[-1]:
-                yield own, "{{ result }}", SUCCEEDED
+                yield own, "{{ result }}"
             elif readable(self._report, item.name, own.path, "a task"):
-                yield own, f"{{{{ {item.name} }}}}", SUCCEEDED
+                yield own, f"{{{{ {item.name} }}}}"
         if (sink := step.get("sink")) is not None:
-            yield sink, "{{ result }}", SUCCEEDED
-        for rule in found:
-            for sink in rule.sinks:
-                # After a failure there is none, which is no reason to warn.
-                yield sink, "{{ result | default(none) }}", cases.guard_of_sinks(rule, self._guards).moved
+            yield sink, "{{ result }}"
+
+    def _tasks_of(self, rule: cases.ClassicRule, labels: NewNames) -> Iterator[Tree]:
+        """The sinks of a rule, then what it assigns for each iteration."""
+        assigned = {in_ctx(target): value for target, value in rule.assigned.items()} if rule.each else {}
+        if not (rule.sinks or assigned):
+            return
+        after = cases.guard_of_sinks(rule, self._guards).moved
+        for sink in rule.sinks:
+            # After a failure there is no result, which is no reason to warn.
+            yield from self._sinks.of(sink, labels, "{{ result | default(none) }}", after)
+        if assigned:
+            yield {labels.new("set"): _assign(assigned, rule.path, after)}
 
     # --- routes ---
 
@@ -198,16 +210,16 @@ class _Rewriter:
     ) -> tuple[cases.ClassicRouter | None, list[cases.ClassicRule], list[Tree]]:
         """How the step routes (None: as it says itself), the rules whose sinks are its own tasks, a
         step behind it."""
-        case = step.get("case")
-        found = cases.rules(case, self._report) if case is not None else []
-        once = [rule for rule in found if rule.sinks and rule.of_the_whole and step.get("loop") is not None]
+        case, in_loop = step.get("case"), step.get("loop") is not None
+        found = cases.rules(case, self._report, in_loop=in_loop) if case is not None else []
+        once = [rule for rule in found if in_loop and rule.sinks and rule.of_the_whole]
         routes = cases.router_of(found, self._guards)
         if not routes.choices and not once:
             return None, found, []
         default, name = cases.router(step.get("next")), step.get("step")
         if not once or name is None:
             return cases.behind(routes, default, self._guards), found, []
-        routes, further = step_behind(name.value, once, routes, default, self._guards)
+        routes, further = step_behind(name.value, once, (routes, default), self._sinks, self._guards)
         return routes, [rule for rule in found if rule not in once], [further]
 
 
@@ -217,18 +229,21 @@ def _variables(step: Located) -> dict[str, Tree]:
     return {name if name.startswith(_SCOPED) else f"ctx.{name}": one.moved for name, one in found.items()}
 
 
-def _assign_variables(assigned: dict[str, Tree], step: Located) -> Tree:
-    """A task that assigns what `vars` says, for the sinks behind it: `result` is still that of the
-    step."""
-    names = {target: target.partition(".")[2] for target in assigned}
+def _assign(assigned: dict[str, Tree], path: Path, after: Tree) -> Tree:
+    """A task behind the pipeline that assigns values of it: it evaluates them first, for in its own
+    `set` `result` is what it yields."""
+    names = {target: target.removeprefix("ctx.").removeprefix("vars.") for target in assigned}
     return Rewritten(
         {
             "kind": "noop",
             "result": {names[target]: value for target, value in assigned.items()},
-            "set": {target: f"{{{{ output{_subscript(name)} }}}}" for target, name in names.items()},
-            "spec": {"after": SUCCEEDED},
+            "set": {
+                target: Rewritten(f"{{{{ output{_subscript(names[target])} }}}}", value.path)
+                for target, value in assigned.items()
+            },
+            "spec": {"after": after},
         },
-        (*step.path, "vars"),
+        path,
     )
 
 

@@ -12,43 +12,77 @@ received.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from noetl.dsl.dialects.classic.cases import ClassicRoute, ClassicRouter, ClassicRule, behind
-from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, Located, NewNames, heads
+from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, Located, NewNames, follow_calls, heads
 from noetl.dsl.read.origins import Rewritten, Tree, plain
 from noetl.expressions import names_used
 from noetl.facts.event_names import BOUNDARY
-from noetl.net.model import Template
+from noetl.facts.json import Json
+from noetl.net.model import KindInfo, Template
 
 _QUOTED: Final = re.compile(r"""["'](\w+\.\w+)["']""")
 _OF_SUCCESSES: Final = frozenset({"loop.done", "loop.finished", "step.done", "call.done"})
 _TURNS: Final = re.compile(r"!=|\bnot\b|\belse\b|\bor\b")
 
 
-def sink_tasks(sink: Located, labels: NewNames, data: Template = None, after: Tree = None) -> list[Tree]:
-    """The tasks of one `sink`, as items of a list of tools: `{label: {kind, ...}}`.
-
-    `data` is what they take, unless they say so themselves (None: they are given it); `after` is
-    when they run.
-    """
-    return [task for one in sink.items() for task in _tasks(one, labels, data, after)]
+#: What a sink takes, as its own templates read it.
+_DATA: Final = "{{ args.data }}"
 
 
-def _tasks(sink: Located, labels: NewNames, data: Template, after: Tree) -> list[Tree]:
-    label = labels.new(_name(sink) or "sink")
-    tool = _tool(sink)
-    given = _merge(sink, "input")
-    handed = {**_merge(sink, "args"), **given}
-    if data is not None and "data" not in handed:
-        tool["input"] = {"data": data, **given}
-    if after is not None:
-        tool["spec"] = {**_merge(sink, "spec"), "after": after}
-    made: list[Tree] = [{label: Rewritten(tool, sink.path)}]
-    if data is not None and any(chain[0] == "data" for chain in names_used(plain(handed))):
-        made.insert(0, {labels.new(f"{label}.data"): Rewritten(_name_data(data, after), sink.path)})
-    return made
+class SinkTasks:
+    """Makes tasks of sinks. `kinds` are those of tools, and `book` the workbook, by name."""
+
+    def __init__(self, kinds: Mapping[str, KindInfo], book: Mapping[str, Json]) -> None:
+        self._kinds = kinds
+        self._book = book
+
+    def of(
+        self,
+        sink: Located,
+        labels: NewNames,
+        data: Template = None,
+        after: Tree = None,
+        rows: Template = _DATA,
+    ) -> list[Tree]:
+        """The tasks of one `sink`, as items of a list of tools: `{label: {kind, ...}}`.
+
+        `data` is what they take, unless they say so themselves (None: they are given it), and
+        `rows` what of it goes to a table; `after` is when they run.
+        """
+        return [task for one in sink.items() for task in self._tasks(one, labels, data, after, rows)]
+
+    def _tasks(
+        self, sink: Located, labels: NewNames, data: Template, after: Tree, rows: Template
+    ) -> list[Tree]:
+        label = labels.new(_name(sink) or "sink")
+        tool = _tool(sink)
+        given = _merge(sink, "input")
+        handed = {**_merge(sink, "args"), **given}
+        if self._lacks_rows(tool):
+            tool["rows"] = _DATA if "data" in handed else rows
+        if data is not None and "data" not in handed:
+            tool["input"] = {"data": data, **given}
+        if after is not None:
+            tool["spec"] = {**_merge(sink, "spec"), "after": after}
+        made: list[Tree] = [{label: Rewritten(tool, sink.path)}]
+        if data is not None and any(chain[0] == "data" for chain in names_used(plain(handed))):
+            made.insert(0, {labels.new(f"{label}.data"): Rewritten(_name_data(data, after), sink.path)})
+        return made
+
+    def _lacks_rows(self, tool: Mapping[str, Tree]) -> bool:
+        """Whether a tool names a table, and not what its kind is to write there."""
+        written: dict[str, Any] = plain(dict(tool))
+        called = follow_calls(written, self._book)
+        said: dict[str, Any] = {}
+        for one in (*reversed(called), written):
+            said |= {**(one.get("spec") or {}), **one}
+        kind = self._kinds.get(str((called[-1] if called else written).get("kind")))
+        takes = kind is not None and {"table", "rows"} <= kind.schema.get("properties", {}).keys()
+        return takes and said.get("table") is not None and "rows" not in said
 
 
 def _name_data(data: Template, after: Tree) -> dict[str, Tree]:
@@ -125,10 +159,15 @@ class _Handover:
 
 
 def step_behind(
-    name: str, found: list[ClassicRule], cases: ClassicRouter, default: ClassicRouter, guards: Guards
+    name: str,
+    found: list[ClassicRule],
+    routers: tuple[ClassicRouter, ClassicRouter],
+    sinks: SinkTasks,
+    guards: Guards,
 ) -> tuple[ClassicRouter, Tree]:
-    """How the loop's step `name` routes, and the step behind it, which runs the sinks of
-    `found`."""
+    """How the loop's step `name` routes, and the step behind it, which runs the sinks of `found`.
+    `routers` are what the cases say, and the default behind them."""
+    cases, default = routers
     routes = (*cases.routes, *default.routes)
     asked = [rule.when for rule in found] + [route.when for route in routes if route.when is not None]
     of_failures = {str(when.value): when for when in asked if _mentions_failures(when)}
@@ -138,7 +177,7 @@ def step_behind(
     for rule in found:
         after = handover.guard(rule.when).moved
         for sink in rule.sinks:
-            tool += sink_tasks(sink, labels, "{{ args.data }}", after)
+            tool += sinks.of(sink, labels, _DATA, after)
     onwards = behind(handover.router(cases), handover.router(default), guards)
     if of_failures:
         tool.append({labels.new("unhandled"): _fail_unhandled(onwards, handover, guards)})
