@@ -35,6 +35,7 @@ from noetl.api import (
     tallies,
     tokens,
 )
+from noetl.api.aliases import ShortPaths
 from noetl.api.answers import Problem
 from noetl.api.context import KEY, ApiContext
 from noetl.api.issuers import open_issuer
@@ -74,7 +75,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     tokens cannot be used."""
     app = _open_app()
     app.request_class = StrictRequest
-    app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
+    app.wsgi_app = KeptSegments(ShortPaths(app.wsgi_app))  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.
