@@ -34,6 +34,7 @@ from noetl.api import (
     system,
     tallies,
     tokens,
+    variables,
 )
 from noetl.api.aliases import ShortPaths
 from noetl.api.answers import Problem
@@ -63,7 +64,7 @@ _GROUPS: Final = (
         starts.batch_api,
         specimens.api,
     ),
-    *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
+    *(streams.events_api, streams.logs_api, variables.api, credentials.api, results.api),
     *(signals.api, signals.correlated_api, callbacks.api, approvals.api, approvals.inbox_api),
     *(slots.api, slots.queues_api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api, tallies.api),
