@@ -7,13 +7,17 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from noetl.errors import ConfigError
+from noetl.facts.nearest import nearest
 from noetl.tools.kit.files import PROC, FilePolicy
+
+log = logging.getLogger(__name__)
 
 PREFIX = "NOETL_"
 #: Where a Flower of this machine listens: it asks nobody who they are, so that the server does
@@ -286,7 +290,8 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        """Raises ConfigError that names the variable and what it should hold."""
+        """Warns of variables that look like settings but are not. Raises ConfigError that names the
+        variable and what it should hold."""
         given: dict[str, Any] = {}
         for one in fields(cls):
             name = PREFIX + one.name.upper()
@@ -297,12 +302,13 @@ class Settings:
             except ValueError as error:
                 about, said = one.metadata["about"], _mask(environ[name]) if one.repr else "***"
                 raise ConfigError(f"{name}={said!r} cannot be used ({error}): {about}.") from error
-        return cls(**given)
+        settings = cls(**given)
+        _warn_of(tuple(settings.unread(environ)))
+        return settings
 
-    @classmethod
-    def unknown(cls, environ: Mapping[str, str] = os.environ) -> list[str]:
-        """Variables that look like settings but are not."""
-        known = {PREFIX + one.name.upper() for one in fields(cls)}
+    def unread(self, environ: Mapping[str, str] = os.environ) -> list[str]:
+        """Variables that look like settings but are not, and are handed to no playbook either."""
+        known = {PREFIX + one.name.upper() for one in fields(self)} | set(self.env_allow)
         return sorted(
             name for name in environ if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
         )
@@ -424,3 +430,18 @@ class Settings:
             for name, value in values.items()
             if value != getattr(default, name)
         }
+
+
+def find_meant(name: str) -> str | None:
+    """The setting that a variable which is none was likely meant for."""
+    near = nearest(name.removeprefix(PREFIX), [one.name.upper() for one in fields(Settings)])
+    return None if near is None else PREFIX + near
+
+
+@cache
+def _warn_of(unread: tuple[str, ...]) -> None:
+    """Once in a process, however often that reads its settings."""
+    for name in unread:
+        near = find_meant(name)
+        hint = f"did you mean {near}?" if near else "unset it, or see docs/operations.md for those there are."
+        log.warning("Nothing reads %s: %s", name, hint)

@@ -47,7 +47,7 @@ ZYGOTE = pytest.StashKey[subprocess.Popen[bytes]]()
 def pytest_configure(config: pytest.Config) -> None:
     """One profile and one seed for a run, whatever its number of processes: they inherit the
     environment."""
-    os.environ.setdefault("NOETL_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
+    os.environ.setdefault("NOETL_TEST_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 32)))
     if not _is_worker(config):
         if profile() == "quick":
             scratch.use_memory()
@@ -149,7 +149,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminalreporter.write_line(
-        f"NOETL_TEST_PROFILE={profile()} NOETL_FUZZ_SEED={os.environ['NOETL_FUZZ_SEED']}"
+        f"NOETL_TEST_PROFILE={profile()} NOETL_TEST_FUZZ_SEED={os.environ['NOETL_TEST_FUZZ_SEED']}"
     )
     for process in config.stash.get(LEFT_BEHIND, []):
         terminalreporter.write_line(f"ERROR: this process was left behind: {process}", red=True)

@@ -340,18 +340,6 @@ class StateView(ExecutionView):
     marking: TokenMarking
 
 
-class VariableValues(WireModel):
-    execution_id: str
-    version: int
-    vars: JsonObject
-
-
-class VariableValue(WireModel):
-    execution_id: str
-    name: str
-    value: Any
-
-
 class PlaybookSummary(WireModel):
     path: str
     version: int

@@ -34,7 +34,9 @@ from noetl.api import (
     system,
     tallies,
     tokens,
+    variables,
 )
+from noetl.api.aliases import ShortPaths
 from noetl.api.answers import Problem
 from noetl.api.context import KEY, ApiContext
 from noetl.api.issuers import open_issuer
@@ -62,7 +64,7 @@ _GROUPS: Final = (
         starts.batch_api,
         specimens.api,
     ),
-    *(streams.events_api, streams.logs_api, executions.variables_api, credentials.api, results.api),
+    *(streams.events_api, streams.logs_api, variables.api, credentials.api, results.api),
     *(signals.api, signals.correlated_api, callbacks.api, approvals.api, approvals.inbox_api),
     *(slots.api, slots.queues_api),
     *(cache.api, starts.workflows_api, tokens.api, audit.api, tallies.api),
@@ -74,7 +76,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     tokens cannot be used."""
     app = _open_app()
     app.request_class = StrictRequest
-    app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
+    app.wsgi_app = KeptSegments(ShortPaths(app.wsgi_app))  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
     # Steps and names stay in the order in which they came to be.

@@ -6,7 +6,7 @@ Bodies are strict: an unknown key is an error that names the nearest known one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,13 +16,7 @@ from noetl.api.models import ApiModel
 from noetl.api.requests import (
     MAX_VERSION,
     WHERE,
-    BusinessKey,
-    ConflictPolicy,
     GivenAddress,
-    IdempotencyKey,
-    Labels,
-    PlaybookPath,
-    PlaybookVersion,
     Reason,
     VersionOrLatest,
 )
@@ -33,9 +27,6 @@ from noetl.usecases.ports import OperationKind
 from noetl.usecases.signals import LONGEST as LONGEST_NAME
 from noetl.usecases.signals import LONGEST_VALUE, SignalRequest
 from noetl.usecases.where import LONGEST
-
-#: Executions that one request may start.
-MAX_BATCH: Final = 1000
 
 
 class Body(ApiModel):
@@ -86,12 +77,6 @@ class SignalBody(Body):
         return SignalRequest(name, self.payload, self.id, self.expires, self.deliver == "all")
 
 
-class NamedSignalBody(SignalBody):
-    """A signal to the execution that a start comes to."""
-
-    name: str = Field(min_length=1, max_length=LONGEST_NAME)
-
-
 class OptionalSignalBody(SignalBody):
     model_config = ConfigDict(openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
@@ -100,80 +85,6 @@ class CorrelatedSignalBody(SignalBody):
     correlate: str = Field(
         min_length=1, max_length=LONGEST_VALUE, description="the value that is waited for (`correlate`)"
     )
-
-
-class StartBody(Body):
-    """`path` of a playbook in the catalog, or `playbook`: YAML text, which is registered first."""
-
-    path: PlaybookPath | None = None
-    playbook: str | None = Field(None, min_length=1, description="YAML text")
-    version: PlaybookVersion | None = None
-    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
-    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
-    directories: list[str] = Field(
-        default_factory=list,
-        max_length=8,
-        description="where relative names of files start, on a server that runs for this machine's user "
-        "alone",
-    )
-    key: BusinessKey = None
-    on_conflict: ConflictPolicy = None
-    labels: Labels = Field(default_factory=dict)
-    signal: NamedSignalBody | None = Field(
-        None,
-        description="what the execution is told in the same transaction; with a business key that an open "
-        "one has, that one (`on_conflict` is then `return`)",
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> StartBody:
-        if (self.path is None) == (self.playbook is None):
-            raise ValueError("give either `path` or `playbook`")
-        if self.playbook is not None and self.version is not None:
-            raise ValueError("`version` belongs to `path`; the text of a `playbook` is its own version")
-        if self.signal is not None and self.on_conflict not in (None, "return"):
-            raise ValueError(
-                "a start with a `signal` tells the execution that has the key: `on_conflict: return`"
-            )
-        return self
-
-
-class BatchItem(Body):
-    """One execution of a batch, of a playbook in the catalog."""
-
-    path: PlaybookPath
-    version: PlaybookVersion | None = None
-    payload: JsonObject = Field(default_factory=dict, description="merged deeply over the workload")
-    overrides: JsonObject = Field(default_factory=dict, description="merged over the payload")
-    idempotency_key: IdempotencyKey | None = None
-    key: BusinessKey = None
-    on_conflict: ConflictPolicy = None
-    labels: Labels = Field(default_factory=dict)
-
-
-class BatchBody(Body):
-    executions: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH)
-
-
-class WorkflowBody(Body):
-    """`workflow` is another word for `path`, `input` for `payload`."""
-
-    path: PlaybookPath | None = None
-    workflow: PlaybookPath | None = None
-    version: PlaybookVersion | None = None
-    payload: JsonObject | None = None
-    input: JsonObject | None = None
-    key: BusinessKey = None
-    on_conflict: ConflictPolicy = None
-    labels: Labels = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> WorkflowBody:
-        if (self.path is None) == (self.workflow is None):
-            raise ValueError("give either `path` or `workflow`")
-        if self.payload is not None and self.input is not None:
-            raise ValueError("give either `payload` or `input`")
-        return self
 
 
 class CatalogBody(Body):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flask_openapi3.models import RawModel
-
 from noetl.api.answers import PlaybookList, PlaybookRegistered, PlaybookSummary, PlaybookView, fields_of
 from noetl.api.bodies import CatalogBody
 from noetl.api.context import services
 from noetl.api.groups import group
-from noetl.api.guards import YAML_TYPES
 from noetl.api.permissions import check_text, may_read
 from noetl.api.playbook_document import playbook_document
 from noetl.api.requests import CatalogPath, VersionQuery
-from noetl.api.wire import body_of, decode
+from noetl.api.texts import PlaybookOrJson, read_playbook
 from noetl.facts.json import Json
 from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
@@ -29,24 +26,15 @@ _DOCUMENT: Final[dict[str, Any]] = {
 }
 
 
-class PlaybookText(RawModel):
-    """`{"content": YAML text}`, or the YAML itself."""
-
-    mimetypes = ["application/json", "application/yaml"]  # noqa: RUF012 - the library's attribute
-
-
 @api.post("", responses={201: PlaybookRegistered})
-def register(raw: PlaybookText) -> tuple[dict[str, Json], int, dict[str, str]]:
+def register(raw: PlaybookOrJson) -> tuple[dict[str, Json], int, dict[str, str]]:
     """Register a playbook
 
     Under its `metadata.path`: a new version when the text changed, else the newest one. 422 carries
     every problem of the text with its line and column; `warnings` are those that do not keep it
     from running.
     """
-    if raw.mimetype in YAML_TYPES:
-        body = CatalogBody.model_construct(content=decode(body_of(raw)))
-    else:
-        body = CatalogBody.model_validate(raw.get_json())
+    body = read_playbook(raw, CatalogBody, "content")
     row = catalog.register(services().rt, body.content, strict=body.strict, check=check_text)
     return _describe(row), 201, {"Location": f"/api/catalog/{row.path}?version={row.version}"}
 

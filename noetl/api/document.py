@@ -23,6 +23,7 @@ from noetl.api.bodies import CatalogBody
 from noetl.api.examples.example import Example
 from noetl.api.examples.routes import examples
 from noetl.api.permissions import RULES, Rule
+from noetl.api.start_bodies import StartBody, WorkflowBody
 from noetl.errors import NotFound
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
@@ -40,10 +41,17 @@ SCHEMES: Final[dict[str, Any]] = {
     }
 }
 
+#: Routes that take YAML as well, and read either by themselves.
+_PLAYBOOKS: Final[Mapping[str, type[BaseModel]]] = {
+    "/api/catalog": CatalogBody,
+    "/api/executions": StartBody,
+    "/api/workflows/run": WorkflowBody,
+}
 #: Schemas of what is described by hand, and so named there.
 _MODELS: Final[tuple[type[BaseModel], ...]] = (
-    *(EventPage, Event, LogPage, Chunk, CatalogBody),
+    *(EventPage, Event, LogPage, Chunk),
     *(AuditPage, AuditEntryView),
+    *_PLAYBOOKS.values(),
 )
 
 
@@ -51,13 +59,14 @@ def document(app: OpenAPI) -> dict[str, Any]:
     """The document of the routes of `app`. To be asked for once."""
     for model in _MODELS:
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schema.pop("$defs", None)
-        app.components_schemas[model.__name__] = Schema(**schema)
+        for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
+            app.components_schemas[name] = Schema(**part)
     made: dict[str, Any] = app.api_doc
     endpoints, shown = _endpoints(app), examples()
-    # The route takes YAML as well, and reads either by itself.
-    sent = made["paths"]["/api/catalog"]["post"]["requestBody"]["content"]
-    sent["application/json"]["schema"] = {"$ref": f"#/components/schemas/{CatalogBody.__name__}"}
+    for path, model in _PLAYBOOKS.items():
+        sent = made["paths"][path]["post"]["requestBody"]
+        sent["required"] = True
+        sent["content"]["application/json"]["schema"] = {"$ref": f"#/components/schemas/{model.__name__}"}
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
             # The library joins the lines of docstrings for HTML; readers of the document expect

@@ -1,4 +1,4 @@
-"""`/api/executions` and `/api/vars`: list, look at, and steer executions."""
+"""`/api/executions`: list, look at, and steer executions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from noetl.api.answers import (
     ExecutionStanding,
     JsonObject,
     StateView,
-    VariableValue,
-    VariableValues,
     fields_of,
 )
-from noetl.api.bodies import CancelBody, PatchBody, PauseBody, ValueBody
+from noetl.api.bodies import CancelBody, PatchBody, PauseBody
 from noetl.api.context import services
 from noetl.api.groups import group
 from noetl.api.requests import (
@@ -28,7 +26,6 @@ from noetl.api.requests import (
     PatchHeader,
     ReportQuery,
     StateQuery,
-    VariablePath,
     WaitQuery,
 )
 from noetl.facts.json import Json
@@ -40,7 +37,6 @@ from noetl.usecases.facets import read_facets
 from noetl.usecases.ports import ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
-variables_api = group("variables", "/api/vars", "The ctx of an execution")
 
 _GRAPH: Final[JsonObject] = {
     "description": "The net",
@@ -192,7 +188,7 @@ def cancel(path: ExecutionPath, body: CancelBody) -> tuple[dict[str, Json], int]
         control.cancel(rt, path.execution_id, body.reason)
     else:
         control.cancel_step(rt, path.execution_id, body.step, body.iteration, body.reason)
-    return _standing(path.execution_id), 202
+    return stand(path.execution_id), 202
 
 
 @api.post("/<execution_id>/pause", responses={202: ExecutionStanding})
@@ -205,7 +201,7 @@ def pause(path: ExecutionPath, body: PauseBody) -> tuple[dict[str, Json], int]:
         control.pause(services().rt, path.execution_id, body.reason)
     else:
         pausing.pause_step(services().rt, path.execution_id, body.step, body.reason)
-    return _standing(path.execution_id), 202
+    return stand(path.execution_id), 202
 
 
 @api.post("/<execution_id>/resume", responses={202: ExecutionStanding})
@@ -215,7 +211,7 @@ def resume(path: ExecutionPath, body: PauseBody) -> tuple[dict[str, Json], int]:
         control.resume(services().rt, path.execution_id, body.reason)
     else:
         pausing.resume_step(services().rt, path.execution_id, body.step, body.reason)
-    return _standing(path.execution_id), 202
+    return stand(path.execution_id), 202
 
 
 @api.patch("/<execution_id>/ctx", responses={200: ExecutionStanding})
@@ -225,39 +221,10 @@ def patch(path: ExecutionPath, body: PatchBody, header: PatchHeader) -> dict[str
     With `If-Match` only where the execution is still at that version, else 409.
     """
     control.patch_ctx(services().rt, path.execution_id, body.root, header.expected_version)
-    return _standing(path.execution_id)
+    return stand(path.execution_id)
 
 
-def _standing(execution_id: str) -> dict[str, Json]:
+def stand(execution_id: str) -> dict[str, Json]:
+    """As `ExecutionStanding` describes it."""
     row = inspect.execution(services().rt, execution_id)
     return {"execution_id": row.execution_id, "status": row.status, "version": row.head_version}
-
-
-# --- ctx, name by name ---
-
-
-@variables_api.get("/<execution_id>", responses={200: VariableValues})
-def variables(path: ExecutionPath) -> dict[str, Json]:
-    """Show all names in ctx"""
-    view = inspect.state_view(services().rt, path.execution_id)
-    return {"execution_id": path.execution_id, "version": view["version"], "vars": view["ctx"]}
-
-
-@variables_api.get("/<execution_id>/<name>", responses={200: VariableValue})
-def variable(path: VariablePath) -> dict[str, Json]:
-    """Show one name"""
-    return {
-        "execution_id": path.execution_id,
-        "name": path.name,
-        "value": inspect.variable(services().rt, path.execution_id, path.name),
-    }
-
-
-@variables_api.put("/<execution_id>/<name>", responses={200: ExecutionStanding})
-def assign(path: VariablePath, body: ValueBody, header: PatchHeader) -> dict[str, Json]:
-    """Assign one name
-
-    With `If-Match` only where the execution is still at that version, else 409.
-    """
-    control.patch_ctx(services().rt, path.execution_id, {path.name: body.value}, header.expected_version)
-    return _standing(path.execution_id)

@@ -43,12 +43,16 @@ class RouteGroup(APIBlueprint):
         super().__init__(name, import_name, **attributes)
         self._waiting: list[Callable[[], object]] = []
         self._taken: list[type[BaseModel]] = []
+        #: What each function takes as headers, and as parameters of the query.
+        self.headers: dict[str, type[BaseModel] | None] = {}
+        self.queries: dict[str, type[BaseModel] | None] = {}
 
     def _collect_openapi_info(
         self, rule: str, func: Callable[..., Any], **attributes: Any
     ) -> ParametersTuple:
         self._waiting.append(partial(super()._collect_openapi_info, rule, func, **attributes))
         models = parse_parameters(func, doc_ui=False)
+        self.headers[func.__name__], _, _, self.queries[func.__name__], *_ = models
         self.take(*(one for one in models if one is not None and issubclass(one, BaseModel)))
         return models
 

@@ -26,23 +26,30 @@ from noetl.api.identity import PAGES, identify
 from noetl.api.loopback import is_loopback as is_loopback
 from noetl.api.permissions import check_route
 from noetl.api.problems import mask, problem
+from noetl.api.queries import refuse_unknown
+from noetl.api.texts import YAML_TYPES
 from noetl.config import Settings
 from noetl.usecases.log_context import set_request
 
 log = logging.getLogger("noetl.access")
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: What a playbook may be sent as; none of them can come out of an HTML form.
-YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 #: What the form of a page is sent as, and nothing else here.
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-CATALOG: Final = "/api/catalog"
+#: What takes a playbook as it is.
+_PLAYBOOKS: Final = ("/api/catalog", "/api/executions", "/api/workflows/run")
 #: Lines of JSON, which no HTML form sends either.
 LINES: Final = "application/x-ndjson"
 IMPORT: Final = "/api/executions/import"
-_WANTED: Final[Mapping[str, str]] = {CATALOG: "application/json or application/yaml", IMPORT: LINES}
+_WANTED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_PLAYBOOKS, "application/json or application/yaml"),
+    IMPORT: LINES,
+}
 _WANTED_OF_CALLS: Final = "application/json, a form (application/x-www-form-urlencoded) or text/plain"
-_MORE_TYPES: Final[Mapping[str, Collection[str]]] = {CATALOG: YAML_TYPES, IMPORT: (LINES,)}
+_MORE_TYPES: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(_PLAYBOOKS, YAML_TYPES),
+    IMPORT: (LINES,),
+}
 #: What pages of the origins that the settings name may read, and what they may send; browsers
 #: remember the latter for ten minutes.
 _CORS: Final = {
@@ -71,7 +78,7 @@ _TRACE: Final = re.compile(
 
 def register(app: Flask) -> None:
     """Puts the guards before, and the headers and the log behind, every handler of `app`."""
-    for guard in (_begin, _host, _origin, _who, _no_nul, _content_type, _may):
+    for guard in (_begin, _host, _origin, _who, _no_nul, _content_type, _may, _query):
         app.before_request(guard)
     app.after_request(_end)
     app.after_request(_headers)
@@ -125,6 +132,12 @@ def _may() -> None:
     if request.routing_exception is None and request.method != "OPTIONS":
         # An address of an execution in it becomes its id.
         check_route(request.endpoint or "", services(), request.view_args or {})
+
+
+def _query() -> Response | None:
+    """Who misspells what narrows a list is not answered with all of it. Whoever calls the address
+    of a task may add what it likes, and pages pass over what they do not know."""
+    return None if request.routing_exception is not None or is_call() else refuse_unknown(request)
 
 
 def _no_nul() -> Response | None:

@@ -195,13 +195,18 @@ def _defect(error: Exception) -> Response:
 
 def invalid(error: ValidationError) -> Response:
     """What pydantic found in a body, a query or a header: 400 with every fault."""
-    problems = [
-        {
-            "where": ".".join(map(str, one["loc"])) or "body",
-            "message": one["msg"].removeprefix("Value error, "),
-        }
-        for one in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    detail = "; ".join(f"{one['where']}: {one['message']}" for one in problems[:5])
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return refuse_all(
+        [
+            (".".join(map(str, one["loc"])) or "body", one["msg"].removeprefix("Value error, "))
+            for one in found
+        ]
+    )
+
+
+def refuse_all(faults: Sequence[tuple[str, str]]) -> Response:
+    """400 with every fault: where it is, and what it is."""
+    detail = "; ".join(f"{where}: {message}" for where, message in faults[:5])
     end = "" if detail.endswith("?") else "."
+    problems: list[Json] = [{"where": where, "message": message} for where, message in faults]
     return problem(400, "bad-request", detail + end, {"problems": problems})

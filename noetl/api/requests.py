@@ -1,14 +1,15 @@
-"""What callers may send in paths, queries and headers, checked by pydantic. Unknown query
-parameters are ignored.
+"""What callers may send in paths, queries and headers, checked by pydantic. Unknown parameters of
+a query are refused before (`queries`).
 
 The types that bodies have too stand here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache, partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -92,6 +93,8 @@ class Parameters(ApiModel):
     """Base of queries and headers."""
 
     model_config = ConfigDict(extra="ignore")
+    #: Headers that are meant by parameters that other routes have in their query.
+    instead: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     @cache
@@ -266,8 +269,9 @@ class GraphQuery(Parameters):
 
 
 class StartHeader(Parameters):
-    idempotency_key: IdempotencyKey | None = Field(None, alias="Idempotency-Key")
+    instead: ClassVar[Mapping[str, str]] = {"wait": "Prefer: wait={}"}
 
+    idempotency_key: IdempotencyKey | None = Field(None, alias="Idempotency-Key")
     prefer: str | None = Field(
         None,
         alias="Prefer",

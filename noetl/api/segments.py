@@ -11,11 +11,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from noetl.api.aliases import SHORT
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 #: What the routes begin with that have addresses of executions in them, keys of slots, or queues.
-_BELOW: Final = ("/api/executions/", "/api/vars/", "/api/workflows/", "/api/limits/", "/api/queues/")
+_BELOW: Final = (
+    *("/api/executions/", "/api/vars/", "/api/workflows/", "/api/limits/", "/api/queues/"),
+    SHORT,
+)
 _SLASH: Final = "%2F"
 _PERCENT: Final = "%25"
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 from flask import request
 
 from noetl.api import problems
 from noetl.api.answers import Accepted, Batch, ExecutionResult, ExecutionSummary, FinishedExecution
-from noetl.api.bodies import BatchBody, BatchItem, StartBody, WorkflowBody
 from noetl.api.context import services
 from noetl.api.executions import api, links, read_result, summary
 from noetl.api.groups import group
 from noetl.api.permissions import check_playbook, check_text
 from noetl.api.requests import ExecutionPath, StartHeader, WaitQuery
+from noetl.api.start_bodies import BatchBody, BatchItem, StartBody, WorkflowBody
+from noetl.api.texts import PlaybookOrJson, read_playbook
 from noetl.errors import BadRequest, Forbidden, NoetlError, NotFound, Unavailable
 from noetl.facts.business_key import OnConflict
 from noetl.facts.json import Json
@@ -30,22 +31,32 @@ BATCH: Final = "/api/executions/batch"
 MAX_BATCH_BODY: Final = 16 * 1024 * 1024
 
 batch_api = group("batch", BATCH, "Many executions at once")
-workflows_api = group("workflows", "/api/workflows", "Other names for executions")
+workflows_api = group("workflows", "/api/workflows", "Other names for executions, also without `/api`")
+# Starts read them by themselves.
+api.take(StartBody)
+workflows_api.take(WorkflowBody)
+
+Started: TypeAlias = tuple[dict[str, Json], int, dict[str, str]]
 
 
 # --- one ---
 
 
 @api.post("", responses={200: FinishedExecution, 202: Accepted})
-def create(body: StartBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
+def create(raw: PlaybookOrJson, header: StartHeader) -> Started:
     """Start an execution
 
+    YAML as the body is a playbook, which is registered and started with what it has by itself.
     Answers once the request is in the log: what was acknowledged is not lost. With an
     `Idempotency-Key` the same request yields the same execution, and another one under that key is
     refused (409). Where an open execution of the playbook has the business key, `on_conflict` says
     what becomes of the request. With `Prefer: wait=N` the answer waits for its end: 200 with the
     result, or 202 where it did not end in time.
     """
+    return _begin(read_playbook(raw, StartBody, "playbook"), header)
+
+
+def _begin(body: StartBody, header: StartHeader) -> Started:
     rt = services().rt
     directories = directories_of(body.directories)
     path, version, digest = body.path or "", body.version, ""
@@ -97,7 +108,7 @@ def directories_of(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _start(wanted: StartRequest, wait_s: int | None) -> tuple[dict[str, Json], int, dict[str, str]]:
+def _start(wanted: StartRequest, wait_s: int | None) -> Started:
     """202 for an execution that was asked for; 200 with its result where it ends within
     `wait_s`."""
     rt = services().rt
@@ -179,24 +190,13 @@ def _item(answer: Answer) -> dict[str, Json]:
 
 
 @workflows_api.post("/run", responses={200: FinishedExecution, 202: Accepted})
-def run(body: WorkflowBody, header: StartHeader) -> tuple[dict[str, Json], int, dict[str, str]]:
-    """Start an execution of a playbook in the catalog
+def run(raw: PlaybookOrJson, header: StartHeader) -> Started:
+    """Start an execution of a playbook: of the catalog, or of one that comes along
 
-    `Prefer: wait=N` as in `POST /api/executions`.
+    YAML as the body is a playbook, as in `POST /api/executions`; in JSON, `workflow` is its text,
+    or the path of one. `Idempotency-Key` and `Prefer: wait=N` are as there, too.
     """
-    path, payload = body.path or body.workflow or "", body.payload or body.input or {}
-    check_playbook(_scope_of(body.on_conflict), path)
-    _admit(1)
-    wanted = StartRequest(
-        path,
-        body.version,
-        payload,
-        idempotency_key=header.idempotency_key,
-        key=body.key,
-        on_conflict=body.on_conflict,
-        labels=body.labels,
-    )
-    return _start(wanted, header.wait_s)
+    return _begin(read_playbook(raw, WorkflowBody, "content").as_start(), header)
 
 
 @workflows_api.get("/status/<execution_id>", responses={200: ExecutionSummary})

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib.metadata import distributions, packages_distributions
 
@@ -17,12 +17,11 @@ from noetl.cli.access import describe_tokens
 from noetl.cli.callbacks import describe_callbacks
 from noetl.cli.console import as_json_option, json_out
 from noetl.cli.stack_settings import find_redis
-from noetl.config import PREFIX, Settings
+from noetl.config import Settings, find_meant
 from noetl.dispatch.deployer import read as read_deployed
 from noetl.errors import ConfigError, NoetlError
 from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap
-from noetl.facts.nearest import nearest
 from noetl.store import migrate
 from noetl.tools.code.runner.sandbox import trouble
 from noetl.tools.kit.registry import kinds as installed_kinds
@@ -117,12 +116,12 @@ def _messages(settings: Settings) -> DoctorFinding:
     return DoctorFinding("messages", True, f"{count} refused, {last} (`noetl doctor --letters`)")
 
 
-def _settings(_: Settings) -> DoctorFinding:
+def _settings(settings: Settings) -> DoctorFinding:
     """About names: values that cannot be used were reported before."""
-    unknown = Settings.unknown()
+    unknown = settings.unread()
     if not unknown:
         return DoctorFinding("settings", True, "as in docs/operations.md, all names known")
-    near = nearest(unknown[0], [PREFIX + one.name.upper() for one in fields(Settings)])
+    near = find_meant(unknown[0])
     hint = f" Did you mean {near}?" if near else ""
     return DoctorFinding(
         "settings", False, f"nothing reads {', '.join(unknown)}", f"Unset what is not needed.{hint}"

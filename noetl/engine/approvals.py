@@ -63,6 +63,14 @@ def open_approvals(state: State) -> Iterator[tuple[PendingWait, Awaited]]:
                 yield wait, one
 
 
+def decided_approvals(state: State) -> Iterator[tuple[PendingWait, Awaited]]:
+    """Those that are waited for although enough was answered: no turn has come since."""
+    for wait in state.waits.values():
+        for one in wait.left:
+            if one.approval is not None and find_verdict(state, wait, one) is not None:
+                yield wait, one
+
+
 def count_open(state: State) -> int:
     """How many of them there are."""
     return sum(1 for _ in open_approvals(state)) if state.waits else 0

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, assert_never
 
-from noetl.engine.approvals import describe_approval, drop_answers, fold_answer
+from noetl.engine.approvals import describe_approval, drop_answers, find_verdict, fold_answer
 from noetl.engine.callbacks import drop_callbacks, fold_callback
 from noetl.engine.changes import replace
 from noetl.engine.endings import find_endings, only_ends
@@ -191,8 +191,14 @@ def _describe(state: State, wait: PendingWait, own: Sequence[Timer]) -> JsonMap:
 
 
 def _describe_one(state: State, wait: PendingWait, one: Awaited, due_at: str | None) -> JsonMap:
-    found: JsonMap = {"name": one.name, "text": one.describe(due_at), "due_at": due_at}
-    return found if one.approval is None else {**found, "approval": describe_approval(state, wait, one)}
+    text = one.describe(due_at)
+    if one.approval is None:
+        return {"name": one.name, "text": text, "due_at": due_at}
+    if find_verdict(state, wait, one) is not None:
+        text = f"a scheduler, which has not read the answers to its {text} yet"
+        return {"name": one.name, "text": text, "due_at": None}
+    approval = describe_approval(state, wait, one)
+    return {"name": one.name, "text": text, "due_at": due_at, "approval": approval}
 
 
 def join_awaited(wait: JsonMap) -> str:

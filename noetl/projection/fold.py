@@ -15,6 +15,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state, result_of
 from noetl.facts.events import Cancelled, Event, Processed, Requested, WorkflowStarted
 from noetl.net.model import Net
+from noetl.projection.iterations import IterationRows
 from noetl.projection.rows import ProjectionRow, error_columns, milliseconds
 from noetl.projection.steps import StepRows, TokenRows
 from noetl.projection.tasks import TaskRows
@@ -29,6 +30,7 @@ class Projection:
         self._loops = {step.name for step in net.transitions if step.loop}
         self._state = initial_state(execution_id)
         self._tokens, self._steps, self._tasks = TokenRows(), StepRows(), TaskRows(kinds)
+        self._iterations = IterationRows()
         self._times: dict[str, str | None] = {"created_at": None, "started_at": None, "ended_at": None}
         self._duration_ms: float | None = None
         self._key: str | None = None
@@ -42,17 +44,20 @@ class Projection:
         self._note_times(event)
         yield from self._tokens.take(event)
         yield from self._tasks.take(event)
+        yield from self._iterations.take(event)
         yield from self._steps.take(event, self._state)
         if self._state.ended:
             yield from self._tokens.end(event)
             for run_id in self._steps.running:
                 yield from self._tasks.end(event, run_id)
+                yield from self._iterations.end(event, run_id)
             yield from self._steps.end(event)
 
     def rest(self) -> Iterator[ProjectionRow]:
         """The rows that a later event may change, that of the execution among them."""
         yield from self._tokens.rest()
         yield from self._tasks.rest()
+        yield from self._iterations.rest()
         yield from self._steps.rest()
         if self._times["created_at"] is not None:
             yield ProjectionRow("execution", self._execution())

@@ -186,6 +186,23 @@ _ALL: Final = (
         revised=True,
     ),
     _table(
+        "loop_iteration",
+        "Each iteration of a loop that has begun, or was cancelled before.",
+        ("execution_id", "run_id", "iteration"),
+        _EXECUTION,
+        _RUN,
+        _must("iteration", "integer", "its index, from 0"),
+        _STEP,
+        _must("status", "text", "`running`, `waiting`, `done`, `failed` or `cancelled`"),
+        _must("attempts", "integer", "tries of the task of it that was tried most often"),
+        _may("started_at", "instant", "when it began; null where it was too short to be recorded"),
+        _may("ended_at", "instant", "when its end was recorded"),
+        _may("duration_ms", "double", "how long it took, waits included"),
+        *_ERROR,
+        _AS_OF,
+        revised=True,
+    ),
+    _table(
         "task_run",
         "Each run of a task in a pipeline, all its attempts together.",
         ("execution_id", "run_id", "iteration", "task", "visit"),
@@ -293,7 +310,7 @@ _ALL: Final = (
 TABLES: Final[Mapping[str, ProjectionTable]] = {table.name: table for table in _ALL}
 #: Those whose rows are folded from all events of an execution, and those that each event has by
 #: itself.
-FOLDED: Final = frozenset({"execution", "token", "step_run", "task_run", "attempt"})
+FOLDED: Final = frozenset({"execution", "token", "step_run", "loop_iteration", "task_run", "attempt"})
 REFERENCES: Final = frozenset({"result_ref", "manifest_ref"})
 
 

@@ -20,6 +20,7 @@ from noetl.errors import ConfigError, Unavailable
 from noetl.store.connections import Connections, connect
 from noetl.store.engine import VERSION_TABLE, create_tables
 from noetl.store.schema.database import HEAD, metadata
+from noetl.store.schema.triggers import find_missing
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -167,9 +168,10 @@ def _drift(connection: Connection) -> list[str]:
 
     opts = {"compare_type": True, "include_object": _is_own}
     context = MigrationContext.configure(connection, opts=opts)
+    missing = [f"trigger {name} of event is not there, or turned off" for name in find_missing(connection)]
     return [
-        f"The tables differ from their definition: {_describe(one)}."
-        for one in compare_metadata(context, metadata)
+        f"The tables differ from their definition: {one}."
+        for one in (*map(_describe, compare_metadata(context, metadata)), *missing)
     ]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from noetl.engine.approvals import decided_approvals, find_answers
+from noetl.engine.state import State
 from noetl.engine.waits import waiting_for
 from noetl.errors import Conflict, NotFound
 from noetl.facts.approvals import Verdict
@@ -13,7 +15,7 @@ from noetl.facts.events import Draft
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.usecases import moment
-from noetl.usecases.open_approvals import OpenApproval
+from noetl.usecases.open_approvals import OpenApproval, capital
 from noetl.usecases.ports import ENDED, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -82,16 +84,27 @@ def explain_none_meant(
         return NotFound(f"{here} waits for no approval {request.name[:80]!r}.{hint}")
     if found:
         return Conflict(f"{here} does not wait for that approval (any more); open are {list_open(found)}.")
-    return Conflict(f"{here} waits for no approval; {_tell_waiting(tx, row)}.")
+    state = moment.look(tx, row).state()
+    for one in (OpenApproval(row, state, *pair) for pair in decided_approvals(state)):
+        if _is_meant(one, request):
+            return Conflict(
+                f"{capital(one.place)} of execution {row.execution_id} has been answered already "
+                f"({_tell_answers(one)}); it goes on with the next turn of a scheduler."
+            )
+    return Conflict(f"{here} waits for no approval; {_tell_waiting(tx, row, state)}.")
 
 
-def _tell_waiting(tx: Transaction, row: ExecutionRow) -> str:
+def _tell_answers(one: OpenApproval) -> str:
+    answers = find_answers(one.state, one.wait, one.awaited)
+    return ", ".join(f"{answer.fact.answer} by {answer.principal}" for answer in answers)
+
+
+def _tell_waiting(tx: Transaction, row: ExecutionRow, state: State) -> str:
     """What it waits for instead: of approvals of executions that it called it is told where."""
     children = tx.executions.find(parent=row.execution_id, limit=_CHILDREN)
     asking = [child.execution_id for child in children if child.approvals]
     if asking:
         return f"{', '.join(asking[:_FEW])}, which it called, {'do' if len(asking) > 1 else 'does'}"
-    state = moment.look(tx, row).state()
     if state.cancelling:
         return "it is being cancelled"
     text = waiting_for(state)

@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import Final
 
 from noetl.engine.state import State, result_of
-from noetl.errors import BadRequest, NotFound
+from noetl.errors import BadRequest
 from noetl.facts.event_names import ALIASES, TYPES
 from noetl.facts.events import Event, Parent
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
-from noetl.facts.reference import load_value
 from noetl.history.attempts import attempt_view
 from noetl.history.statuses import statuses_of_steps
 from noetl.net.model import Net
@@ -401,23 +400,6 @@ def _marking(state: State) -> JsonMap:
         if not run.ended
     ]
     return {"tokens": tokens, "running": running}
-
-
-def variable(rt: Runtime, execution_id: str, name: str) -> Json:
-    """What the dotted `name` holds in ctx, resolved as in `result`. Raises NotFound with the
-    nearest name."""
-    value: Json = state_at(rt, execution_id).ctx
-    for number, part in enumerate(name.split(".")):
-        value = load_value(value, rt.load)
-        if not isinstance(value, Mapping) or part not in value:
-            known = value if isinstance(value, Mapping) else ()
-            where = ".".join(name.split(".")[:number])
-            raise NotFound(
-                f"ctx{'.' + where if where else ''} of execution {execution_id} has no {part!r}."
-                f"{did_you_mean(part, known)}"
-            )
-        value = value[part]
-    return resolve(rt, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,7 @@ def plan_taking(
     if request.from_step:
         again = replace(again, from_run=_find_run(net_plan, source, request.from_step))
         source = find_source(rt, tx, again) or source
+        _refuse_ignored(source, request)
     rt.check_payload([request.payload, request.overrides], "payload")
     sealed = seal_given(rt, net_plan.net, _admit(net_plan, first, request), new_id)
     begins = replace(
@@ -285,6 +286,18 @@ def _find_run(plan: Plan, source: SourceLog, asked: str) -> str:
     if step not in plan.net.steps:
         raise BadRequest(f"This version of the playbook has no step {step!r} to begin from.")
     return moment.pick_run(runs, asked).id
+
+
+def _refuse_ignored(source: SourceLog, request: RetryRequest) -> None:
+    """Raises BadRequest where `iterations` would keep some of loops that `from` runs again
+    whole."""
+    loops = [run for run in source.runs.values() if run.loop is not None and not run.stands]
+    if request.iterations == "failed" and loops and all(run.id in source.asked_for for run in loops):
+        named = ", ".join(sorted({f"'{run.step}'" for run in loops})[:5])
+        raise BadRequest(
+            f"`from` {request.from_step[:200]} runs every iteration of {named} again, and "
+            "`iterations: failed` would keep those that went well: leave one of the two out."
+        )
 
 
 def _admit(plan: Plan, first: Requested, request: RetryRequest) -> Admitted:

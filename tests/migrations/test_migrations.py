@@ -13,6 +13,7 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.exc import IntegrityError
 
 from noetl.errors import ConfigError, Unavailable
 from noetl.store import migrate, open_store, schema
@@ -60,6 +61,7 @@ def test_an_upgrade_from_nothing_equals_the_definition(empty_url: str) -> None:
         "Revision 0015 (Who has a slot of what, who waits for one, and what is paused.) is pending.",
         "Revision 0016 (How many approvals of an execution are open.) is pending.",
         "Revision 0017 (Labels and inputs that executions can be asked for.) is pending.",
+        "Revision 0018 (The database refuses to change or delete events.) is pending.",
     ]
     assert migrate.upgrade(empty_url)
     assert migrate.current(empty_url) == migrate.HEAD
@@ -77,21 +79,19 @@ INSERT_0001 = (
 )
 
 
-def _at_0001(url: str) -> None:
-    with migrate._connections(url) as connections, connections.open("durable") as connection:
-        command.upgrade(migrate._config(connection), "0001")
+def _at(url: str, revision: str) -> None:
+    with migrate._connections(url) as connections, connections.engine.connect() as connection:
+        command.upgrade(migrate._config(connection), revision)
+        connection.commit()
 
 
 def _go_back_to_0016(url: str) -> None:
     """As the database was then."""
-    migrate.upgrade(url)
-    for name in ("labels", "inputs"):
-        _execute(url, f"ALTER TABLE execution DROP COLUMN {name}")
-    _execute(url, "UPDATE alembic_version SET version_num = '0016'")
+    _at(url, "0016")
 
 
 def test_executions_of_revision_0001_are_read_as_called_by_nobody(empty_url: str) -> None:
-    _at_0001(empty_url)
+    _at(empty_url, "0001")
     _execute(empty_url, INSERT_0001.format(7))
 
     assert migrate.upgrade(empty_url)
@@ -141,7 +141,7 @@ def test_an_upgrade_to_0017_that_was_interrupted_is_taken_up_again(empty_postgre
 
 @pytest.mark.postgres
 def test_an_upgrade_to_0002_that_was_interrupted_is_taken_up_again(empty_postgres_url: str) -> None:
-    _at_0001(empty_postgres_url)
+    _at(empty_postgres_url, "0001")
     _execute(empty_postgres_url, "ALTER TABLE execution ADD COLUMN parent_id BIGINT")
     _execute(empty_postgres_url, "CREATE INDEX ix_execution_parent_id ON execution (parent_id)")
     assert migrate.upgrade(empty_postgres_url)
@@ -158,6 +158,7 @@ def test_the_database_has_the_tables_of_every_module_in_which_some_stand() -> No
     assert {one.__name__ for one in SUBJECTS} == modules - {
         "noetl.store.schema.columns",
         "noetl.store.schema.database",
+        "noetl.store.schema.triggers",
     }
 
 
@@ -167,6 +168,7 @@ def test_the_revisions_lead_to_the_tables_that_an_empty_sqlite_file_gets_at_once
     with migrate._connections(long) as connections, connections.open("durable") as connection:
         migrate._run_revisions(connection)
     assert _shape(short) == _shape(long)
+    assert _triggers(short) == _triggers(long) != []
     assert migrate.check(long) == []
 
 
@@ -189,6 +191,59 @@ def _shape(url: str) -> dict[str, Any]:
     }
     engine.dispose()
     return shape
+
+
+def _triggers(url: str) -> list[tuple[str, str]]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = connection.execute(
+            text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
+        )
+        triggers = [(name, sql) for name, sql in found]
+    engine.dispose()
+    return triggers
+
+
+def _append_by_hand(url: str) -> None:
+    _execute(
+        url,
+        "INSERT INTO event (execution_id, version, type, entity_type, entity_id, source, status, payload, "
+        "recorded_at, schema) VALUES (7, 1, 'workflow.started', 'workflow', 'w', 'server', 'started', "
+        "'{}', '2026-01-01T00:00:00.000000+00:00', 1)",
+    )
+
+
+CHANGES = ("UPDATE event SET payload = 'null'", "DELETE FROM event WHERE version = 1")
+
+
+def _assert_the_log_stands(url: str) -> None:
+    for change in CHANGES:
+        with pytest.raises(IntegrityError, match="events are append-only"):
+            _execute(url, change)
+
+
+def test_the_database_refuses_to_change_events_and_to_delete_them(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    _append_by_hand(empty_url)
+    _assert_the_log_stands(empty_url)
+
+
+def test_a_log_of_before_is_kept_from_changes_behind_the_upgrade(empty_url: str) -> None:
+    _at(empty_url, "0017")
+    _append_by_hand(empty_url)
+    assert migrate.upgrade(empty_url)
+    assert migrate.check(empty_url) == []
+    _assert_the_log_stands(empty_url)
+
+
+def test_a_log_that_takes_changes_is_reported(empty_url: str) -> None:
+    migrate.upgrade(empty_url)
+    if empty_url.startswith("sqlite"):
+        _execute(empty_url, "DROP TRIGGER event_refuses_delete")
+    else:
+        _execute(empty_url, "ALTER TABLE event DISABLE TRIGGER event_refuses_delete")
+    (line,) = migrate.check(empty_url)
+    assert "event_refuses_delete" in line
 
 
 def test_a_table_that_differs_is_reported(empty_url: str) -> None:

@@ -16,7 +16,7 @@ from .pattern_runs import FOLDER, ControlFlowPattern, Variant, in_order, orders,
 ALL = patterns()
 THERE = [one for one in ALL if one.file]
 #: Orders of deliveries that are tried of a pattern that has more.
-MOST = budget("NOETL_PATTERN_ORDERS", quick=8, full=16, long=2_000)
+MOST = budget("NOETL_TEST_PATTERN_ORDERS", quick=8, full=16, long=2_000)
 
 
 def _named(pattern: ControlFlowPattern) -> str:

@@ -1,8 +1,8 @@
 """Thousands of playbooks with something wrong: each is answered, with problems that have a place.
 
-The seed is printed at the end of the run and in every failure; `NOETL_FUZZ_SEED=... pytest
-tests/properties/test_fuzz.py` tries the same ones again, and `NOETL_FUZZ_MUTANTS` says how many
-there are (2,500, in the quick profile 500).
+The seed is printed at the end of the run and in every failure; `NOETL_TEST_FUZZ_SEED=... pytest
+tests/properties/test_fuzz.py` tries the same ones again, and `NOETL_TEST_FUZZ_MUTANTS` says
+how many there are (2,500, in the quick profile 500).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from noetl.tools.kit.registry import kinds
 from tests.budget import budget
 from tests.playbooks.corpus import cases
 
-SEED = int(os.environ["NOETL_FUZZ_SEED"])
-MUTANTS = budget("NOETL_FUZZ_MUTANTS", quick=500, full=2_500, long=500_000)
+SEED = int(os.environ["NOETL_TEST_FUZZ_SEED"])
+MUTANTS = budget("NOETL_TEST_FUZZ_MUTANTS", quick=500, full=2_500, long=500_000)
 #: Of hundreds of mutants at the least: few of them compile.
 SHARDS = max(4, MUTANTS // 25_000)
 
@@ -42,7 +42,7 @@ def test_every_mutant_is_answered(shard: int) -> None:
     valid = 0
     for number in range(MUTANTS // SHARDS):
         text = mutant(draw.choice(SEEDLINGS), draw)
-        place = f"mutant {number} of shard {shard}, NOETL_FUZZ_SEED={SEED}:\n{text}"
+        place = f"mutant {number} of shard {shard}, NOETL_TEST_FUZZ_SEED={SEED}:\n{text}"
         try:
             compiled = compile_playbook(text, file="m.yaml", kinds=KINDS)
             _check(compiled, text)

@@ -94,3 +94,30 @@ def test_a_flower_of_another_machine_has_to_have_a_password() -> None:
 def test_another_process_reads_the_same_settings(name: str, text: str) -> None:
     settings = Settings.from_env({name: text})
     assert Settings.from_env(settings.as_environ()) == settings
+
+
+def test_whoever_reads_settings_warns_once_of_names_that_nothing_reads(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {"NOETL_DATABSE_URL": "postgresql://db/noetl", "NOETL_QZX": "1"}
+    for _ in range(2):
+        Settings.from_env(given)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Nothing reads NOETL_DATABSE_URL: did you mean NOETL_DATABASE_URL?",
+        "Nothing reads NOETL_QZX: unset it, or see docs/operations.md for those there are.",
+    ]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"NOETL_STAGE": "test", "NOETL_ENV_ALLOW": "NOETL_STAGE"},
+        {"NOETL_TEST_PROFILE": "full", "NOETL_PORT": "9000"},
+    ],
+)
+def test_what_playbooks_and_tests_are_handed_is_read(
+    given: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Settings.from_env(given)
+    assert caplog.records == []

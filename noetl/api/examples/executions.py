@@ -10,6 +10,19 @@ from noetl.facts.json import JsonMap
 
 _RESULT: Final = {"execution_id": ID, "status": "completed", "result": {"double": 42}, "error": None}
 _STANDS: Final = {"execution_id": ID, "status": "running", "version": 8}
+_ASSIGNED: Final = {
+    "type": "boolean",
+    "recorded_at": AT,
+    "source": {
+        "cause": "task",
+        "version": 7,
+        "step": "ask",
+        "run_id": "ask#1",
+        "iteration": None,
+        "task": "check",
+        "principal": None,
+    },
+}
 _SUMMARY: Final = {
     "execution_id": ID,
     "parent_id": None,
@@ -115,8 +128,12 @@ EXECUTIONS: Final[Mapping[str, Example]] = {
             "text/event-stream": 'id: 1\nevent: log\ndata: {"seq": 1, "text": "42 rows\\n"}\n\n',
         }
     ),
-    "GET /api/vars/{execution_id}": in_json({"execution_id": ID, "version": 8, "vars": {"approved": True}}),
-    "GET /api/vars/{execution_id}/{name}": in_json({"execution_id": ID, "name": "approved", "value": True}),
+    "GET /api/vars/{execution_id}": in_json(
+        {"execution_id": ID, "version": 8, "vars": {"approved": True}, "about": {"approved": _ASSIGNED}}
+    ),
+    "GET /api/vars/{execution_id}/{name}": in_json(
+        {"execution_id": ID, "name": "approved", "value": True, **_ASSIGNED}
+    ),
     "PUT /api/vars/{execution_id}/{name}": in_json(_STANDS, {"value": True}),
     "GET /api/workflows/status/{execution_id}": in_json(_SUMMARY),
     "GET /api/workflows/result/{execution_id}": in_json(_RESULT),

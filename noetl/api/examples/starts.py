@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from noetl.api.examples.example import ID, LINKS, PATH, Example, in_json
+from noetl.api.examples.example import ID, JSON, LINKS, PATH, PLAYBOOK, YAML, Example, in_json
 
 _ACCEPTED: Final = {
     "execution_id": ID,
@@ -24,7 +24,9 @@ _DESCENDANT: Final = {
 _START: Final = {"path": PATH, "payload": {"n": 21}}
 #: By the route.
 STARTS: Final[Mapping[str, Example]] = {
-    "POST /api/executions": in_json(_ACCEPTED, {**_START, "key": "order-7", "labels": {"team": "billing"}}),
+    "POST /api/executions": Example(
+        {JSON: {**_START, "key": "order-7", "labels": {"team": "billing"}}, YAML: PLAYBOOK}, {JSON: _ACCEPTED}
+    ),
     "POST /api/executions/batch": in_json(
         {
             "accepted": 1,
@@ -40,5 +42,7 @@ STARTS: Final[Mapping[str, Example]] = {
         {**_DESCENDANT, "descent": "migration"}, {"version": "latest"}
     ),
     "POST /api/executions/{execution_id}/fork": in_json({**_DESCENDANT, "descent": "fork"}, {"at": 6}),
-    "POST /api/workflows/run": in_json(_ACCEPTED, {"workflow": PATH, "input": {"n": 21}}),
+    "POST /api/workflows/run": Example(
+        {JSON: {"workflow": PATH, "input": {"n": 21}}, YAML: PLAYBOOK}, {JSON: _ACCEPTED}
+    ),
 }

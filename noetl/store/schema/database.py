@@ -15,7 +15,7 @@ from noetl.store.schema.columns import metadata
 __all__ = ["HEAD", "SUBJECTS", "metadata"]
 
 #: The newest revision in `noetl.migrations`.
-HEAD: Final = "0017"
+HEAD: Final = "0018"
 #: The modules in which the tables stand.
 SUBJECTS: Final[tuple[ModuleType, ...]] = (
     access,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Column, Float, Index, Integer, PrimaryKeyConstraint, Table, Text, text
 
 from noetl.store.schema.columns import Id, Instant, metadata, owner, partial
+from noetl.store.schema.triggers import refuse_changes
 
 execution = Table(
     "execution",
@@ -98,6 +99,7 @@ event = Table(
         where="step_run_id IS NOT NULL",
     ),
 )
+refuse_changes(event)
 
 snapshot = Table(
     "snapshot",

@@ -90,8 +90,8 @@ def test_json_within_the_limits_is_kept_as_it_is(client: FlaskClient) -> None:
         "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=x",
         "text/plain",
-        "application/yaml",
         "application/xml",
+        "application/yaml; charset=utf-16",
         "application/json; charset=utf-16",
     ],
 )
@@ -187,8 +187,41 @@ def test_nothing_can_be_done_to_an_execution_that_does_not_exist(
     assert client.put(f"/api/vars/{execution_id}/a", json={"value": 1}).status_code == 404
 
 
-def test_unknown_query_parameters_are_ignored(client: FlaskClient) -> None:
-    assert client.get(f"{HERE}?colour=blue").status_code == 200
+@pytest.mark.parametrize(
+    ("method", "url", "where", "said"),
+    [
+        ("GET", f"{HERE}?statsu=failed", "statsu", "there is no such parameter here. Did you mean 'status'?"),
+        ("GET", f"{HERE}?colour=blue&limit=1", "colour", "there is no such parameter here; there are where,"),
+        ("GET", "/api/catalog?pth=a", "pth", "there is no such parameter here; this route takes none"),
+        ("POST", f"{HERE}?wait=5", "wait", "send the header `Prefer: wait=5`"),
+        ("POST", "/api/workflows/run?wait=5", "wait", "send the header `Prefer: wait=5`"),
+        ("POST", f"{HERE}?Idempotency-Key=a", "Idempotency-Key", "send the header `Idempotency-Key: a`"),
+        ("PUT", "/api/vars/1/a?if_match=3", "if_match", "send the header `If-Match: 3`"),
+        ("GET", f"{HERE}/1/evnts?statsu=failed", "", ""),
+    ],
+)
+def test_parameters_that_a_route_does_not_have_are_refused_with_what_is_meant(
+    client: FlaskClient, method: str, url: str, where: str, said: str
+) -> None:
+    answer = client.open(url, method=method, json=None if method == "GET" else {"path": "examples/doubling"})
+    if not where:
+        assert answer.status_code == 404
+        return
+    assert (answer.status_code, answer.mimetype) == (400, "application/problem+json")
+    (problem,) = answer.json["problems"]
+    assert problem["where"] == where
+    assert said in problem["message"]
+    assert client.get(HERE).json["executions"] == []
+
+
+def test_every_unknown_parameter_is_named_at_once(client: FlaskClient) -> None:
+    answer = client.get(f"{HERE}?statsu=failed&limt=3&path=x")
+    assert [one["where"] for one in answer.json["problems"]] == ["statsu", "limt"]
+
+
+def test_pages_pass_over_parameters_that_they_do_not_know(client: FlaskClient) -> None:
+    for url in ("/", "/playbooks", "/api/docs", "/api/openapi.json"):
+        assert client.get(f"{url}?utm_source=mail").status_code == 200, url
 
 
 def test_an_unknown_route_is_answered_with_the_nearest(client: FlaskClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -420,6 +421,15 @@ def test_the_schema_is_made_and_checked(cli: Cli) -> None:
     assert cli("db", "upgrade").out.startswith("Upgraded from nothing to ")
     assert cli("db", "upgrade").out.startswith("The schema is at ")
     assert cli("db", "check").out == "The schema is up to date.\n"
+
+
+@pytest.mark.parametrize("command", [("status",), ("db", "check"), ("catalog", "list")])
+def test_every_command_warns_of_mistyped_settings(
+    program: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("NOETL_DATABSE_URL", "postgresql://db/noetl")
+    _, said = program(*command).communicate()
+    assert said.count("Nothing reads NOETL_DATABSE_URL: did you mean NOETL_DATABASE_URL?") == 1
 
 
 def test_doctor_finds_mistyped_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,77 @@ def test_a_loop_has_its_numbers_and_a_task_run_for_each_iteration() -> None:
     assert {row["kind"] for row in tasks} == {"python"}
 
 
+HARD = """
+workflow:
+  - step: each
+    loop: {in: [0, 1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 1, policy: {failure: {mode: best_effort}}}}
+    tool:
+      name: ask
+      kind: http
+      url: u
+      input: {n: "{{ n }}"}
+      spec: {policy: {rules: [
+        {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 2, delay: 5}},
+        {else: {then: {do: continue}}}]}}
+"""
+
+WAITS = """
+workflow:
+  - step: each
+    loop: {in: [0, 1], iterator: n, spec: {mode: parallel}}
+    tool:
+      - {name: note, kind: noop}
+      - {name: doze, kind: wait, timer: 10}
+"""
+
+
+def iterations_of(simulation: Simulation, *columns: str) -> list[tuple[Any, ...]]:
+    found = exported(simulation)["loop_iteration"]
+    assert len({(row["run_id"], row["iteration"]) for row in found}) == len(found)
+    found.sort(key=lambda row: row["iteration"])
+    return [tuple(row[name] for name in columns) for row in found]
+
+
+def test_an_iteration_is_a_row_with_its_tries_and_its_error() -> None:
+    answers = iter([{"status": 200}, None, {"status": 200}, None, None])
+
+    def ask(_: Call) -> Any:
+        if (answer := next(answers)) is None:
+            raise ToolError("server_error", "Busy.", retryable=True)
+        return answer
+
+    simulation, report = simulated(HARD, {"http": ask})
+    found = iterations_of(simulation, "run_id", "iteration", "status", "attempts", "error_kind")
+    by_status = sorted((row[2:] for row in found), key=str)
+    assert by_status == [("done", 1, None), ("done", 2, None), ("failed", 2, "server_error")]
+    assert {row[0] for row in found} == {"each#1"}
+    stats = report.steps["each"]["result"]["stats"]
+    assert [row[2] for row in found].count("failed") == stats["failed"]
+
+
+def test_an_iteration_that_waits_is_a_row_that_goes_on_being_told() -> None:
+    simulation = Simulation(HEAD + WAITS)
+    simulation.start()
+    simulation.settle()
+    waiting = iterations_of(simulation, "iteration", "status", "ended_at", "duration_ms")
+    assert waiting == [(0, "waiting", None, None), (1, "waiting", None, None)]
+
+    simulation.pass_time(10)
+    simulation.settle()
+    done = iterations_of(simulation, "iteration", "status", "attempts", "duration_ms")
+    assert done == [(0, "done", 1, 10_000.0), (1, "done", 1, 10_000.0)]
+
+
+def test_iterations_of_what_was_cancelled_are_cancelled() -> None:
+    simulation = Simulation(HEAD + WAITS)
+    execution_id = simulation.start()
+    simulation.settle()
+    control.cancel(simulation.rt, execution_id, "")
+    simulation.settle()
+    assert iterations_of(simulation, "status") == [("cancelled",), ("cancelled",)]
+    assert exported(simulation)["execution"][0]["status"] == "cancelled"
+
+
 def test_attempts_are_the_tries_that_failed_those_that_a_policy_repeated_and_the_last_one() -> None:
     answers = iter(["busy", "not yet", "busy", "here"])
 

@@ -126,7 +126,7 @@ def test_the_same_answer_sent_again_after_the_end_is_the_first_one() -> None:
 def test_an_answer_that_came_before_the_turn_counts_and_a_second_one_does_not() -> None:
     sim, run = asking("{message: Pay?}")
     answer(sim.rt, BOB, run, ApprovalRequest("approve"))
-    with pytest.raises(Conflict, match="waits for no approval"):
+    with pytest.raises(Conflict, match="has been answered already"):
         answer(sim.rt, CAROL, run, ApprovalRequest("reject"))
     sim.settle()
     assert result(sim, run)["by"] == ["bob"]
@@ -443,6 +443,22 @@ def test_of_an_approval_and_a_timer_the_first_counts(seconds: int, winner: str) 
     if winner == "ok":
         say(sim, run, BOB)
     assert result(sim, run)["name"] == winner
+
+
+def test_what_was_answered_before_a_turn_came_is_told_as_that() -> None:
+    sim, run = asking("{form: {note: string}}")
+    answer(sim.rt, BOB, run, ApprovalRequest("approve", values={"note": "a"}))
+
+    for who, values in ((BOB, {"note": "b"}), (CAROL, {"note": "a"})):
+        with pytest.raises(Conflict, match=r"has been answered already \(approve by bob\); it goes on"):
+            answer(sim.rt, who, run, ApprovalRequest("approve", values=values))
+    (waits,) = sim.report(run).waits
+    (awaited,) = waits["for"]
+    assert awaited["text"] == "a scheduler, which has not read the answers to its approval yet"
+    assert "approval" not in awaited
+
+    sim.settle()
+    assert result(sim, run)["values"] == {"note": "a"}
 
 
 def test_a_cancelled_approval_is_over() -> None:

@@ -17,7 +17,7 @@ from noetl.facts.outcome import ErrorInfo, Outcome, failed, succeeded
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
-from noetl.usecases import inspect, large_values
+from noetl.usecases import inspect, large_values, variables
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.start import StartRequest, start
@@ -507,9 +507,9 @@ def test_references_inside_of_results_and_variables_are_opened() -> None:
     sim.settle()
     shown = inspect.result(sim.rt, execution_id).value
     assert [one["n"] for one in shown["results"]] == [0, 1]
-    assert [one["n"] for one in inspect.variable(sim.rt, execution_id, "all")] == [0, 1]
-    assert inspect.variable(sim.rt, execution_id, "first.n") == 0
-    assert inspect.variable(sim.rt, execution_id, "in")["it"][1]["pad"] == "x" * 400
+    assert [one["n"] for one in variables.variable(sim.rt, execution_id, "all").value] == [0, 1]
+    assert variables.variable(sim.rt, execution_id, "first.n").value == 0
+    assert variables.variable(sim.rt, execution_id, "in").value["it"][1]["pad"] == "x" * 400
 
 
 def test_what_is_opened_inside_of_a_result_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -322,6 +322,49 @@ CYCLE = """
 """
 
 
+LOOPS = """
+- step: start
+  tool: {kind: http, url: first}
+  next: loop
+- step: loop
+  loop: {in: [0, 1, 2], iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort, tolerate: {count: 0}}}}}
+  tool: {kind: http, url: "{{ iter.n }}"}
+"""
+
+
+@pytest.mark.parametrize("from_step", ["start", "loop", "loop#1"])
+def test_failed_iterations_of_what_from_runs_again_whole_are_a_contradiction(from_step: str) -> None:
+    again = Again(LOOPS)
+    again.broken = {"1": "server_error"}
+    first = again.run()
+    again.broken = {}
+    with pytest.raises(BadRequest, match=rf"`from` {from_step} runs every iteration of 'loop' again"):
+        again.plan(first, from_step=from_step, iterations="failed")
+
+    again.retry(first, from_step=from_step, iterations="all")
+    assert sum(again.calls[url] for url in "012") == 3
+    again.retry(first, iterations="failed")
+    assert again.calls == {"1": 1}
+
+
+def test_failed_iterations_of_a_loop_beside_what_from_runs_again_stand() -> None:
+    again = Again("""
+- step: start
+  tool: {kind: noop}
+  next: [loop, side]
+- step: loop
+  loop: {in: [0, 1, 2], iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort, tolerate: {count: 0}}}}}
+  tool: {kind: http, url: "{{ iter.n }}"}
+- step: side
+  tool: {kind: http, url: side}
+""")
+    again.broken = {"1": "server_error"}
+    first = again.run()
+    again.broken = {}
+    again.retry(first, from_step="side", iterations="failed")
+    assert again.calls == {"1": 1, "side": 1}
+
+
 def test_rounds_of_a_cycle_are_matched_one_by_one() -> None:
     again = Again(CYCLE)
     again.broken = {"r2": "server_error"}
