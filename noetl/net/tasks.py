@@ -19,6 +19,7 @@ Scope = Literal["ctx", "iter", "step", "local"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
 OnLarge = Literal["fail", "fetch"]
+Unmatched = Literal["continue", "fail"]
 PageKind = Literal["page", "offset", "cursor", "link"]
 #: What a demand may say of a value.
 ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
@@ -226,6 +227,8 @@ class Task:
     config: Mapping[str, Template] = field(default_factory=dict)
     args: Mapping[str, Template] = field(default_factory=dict)
     rules: tuple[Rule, ...] | None = None
+    #: What follows an error that none of `rules` takes. Nets that were stored before do not say it.
+    unmatched: Unmatched = "continue"
     set: tuple[Assignment, ...] = ()
     spec: JsonMap = field(default_factory=dict)
     line: int = 0
