@@ -119,7 +119,7 @@ def _section(model: type[DocumentPart], part: Mapping[str, Any]) -> str:
         meant = [_older(one, found), found.get("description", "")]
         if key in spelled:
             meant = [spelled[key].meaning, *meant[1:]] if not meant[1] else meant
-        holds = f"{one.unit} or template" if one.unit is not None else _holds(found)
+        holds = f"{one.unit} or template{_or_parts(found)}" if one.unit is not None else _holds(found)
         rows.append(f"| `{key}` | {_cell(holds)} | {_cell(' '.join(filter(None, meant)))} |")
     more = ["Other keys are those of the tool, or notes."] if model.is_open else []
     about = " ".join([" ".join(part["description"].split()), *_describe_needs(keys), *more])
@@ -143,6 +143,20 @@ def _older(key: Key, found: Mapping[str, Any]) -> str:
     if found.get("deprecated"):
         return "*Older.*"
     return f"Such as `{key.example}`." if key.example else ""
+
+
+def _or_parts(found: Mapping[str, Any]) -> str:
+    """The parts that may stand there besides a number or a text."""
+    forms = (_holds(one) for one in _forms(found))
+    return "".join(f" or {text}" for text in dict.fromkeys(forms) if "](#" in text)
+
+
+def _forms(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    inner = found.get("anyOf") or found.get("oneOf")
+    if inner is None:
+        yield found
+    for one in inner or ():
+        yield from _forms(one)
 
 
 def _holds(found: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ def _explain(ctx: click.Context, _: click.Parameter, asked: str | None) -> None:
 
 @click.command(epilog="Example: noetl validate examples --strict")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--strict", is_flag=True, help="Warnings are errors; notes are not.")
 @click.option(
     "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="How to answer."
 )
@@ -141,9 +142,12 @@ def bounds_of_patience() -> SoundnessBounds:
 
 
 def _verdict(files: int, problems: list[Problem], passed_over: int) -> str:
-    errors = sum(1 for problem in problems if problem.severity == "error")
-    warnings = len(problems) - errors
-    found = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}" if problems else "no problems"
+    counts = Counter(problem.severity for problem in problems)
+    errors, warnings, notes = (counts[one] for one in ("error", "warning", "note"))
+    faults = (
+        f"{_count(errors, 'error')}, {_count(warnings, 'warning')}" if errors or warnings else "no problems"
+    )
+    found = f"{faults}, {_count(notes, 'note')}" if notes else faults
     others = f" {_count(passed_over, 'other file')} passed over." if passed_over else ""
     return f"{_count(files, 'playbook')}: {found}.{others}"
 

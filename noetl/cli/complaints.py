@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import click
 
+from noetl.dsl.problems import severity_of
 from noetl.errors import (
     BadRequest,
     ConfigError,
@@ -100,7 +101,13 @@ def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
         place = f"{file}:{one['line']}:{one['column']}" if one.get("line") else file
         code = f"[{one['code']}]" if one.get("code") else ""
         hint = f" ({one['hint']})" if one.get("hint") else ""
-        click.echo(f"{place}: {word('warning', 'yellow')}{code}: {one['message']}{hint}", err=True)
+        severity = word("note", "cyan") if _is_note(one) else word("warning", "yellow")
+        click.echo(f"{place}: {severity}{code}: {one['message']}{hint}", err=True)
+
+
+def _is_note(warning: JsonMap) -> bool:
+    code = warning.get("code")
+    return code is not None and severity_of(code) == "note"
 
 
 def _show_error(message: str) -> None:

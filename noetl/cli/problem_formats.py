@@ -12,7 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from noetl import __version__
-from noetl.dsl.problems import MEANING, Problem, severity_of
+from noetl.dsl.problems import MEANING, Problem, Severity, severity_of
 from noetl.facts.json import Json, JsonMap
 
 #: What XML cannot hold, even escaped.
@@ -117,6 +117,9 @@ def as_github(checked: Sequence[CheckedFile]) -> str:
     return "\n".join(map(_command, _all(checked)))
 
 
+_COMMANDS: Final[Mapping[Severity, str]] = {"error": "error", "warning": "warning", "note": "notice"}
+
+
 def _command(problem: Problem) -> str:
     places = {
         "file": problem.file,
@@ -126,7 +129,7 @@ def _command(problem: Problem) -> str:
     }
     values = {key: _data(str(value)) for key, value in places.items()}
     said = ",".join(f"{key}={value.replace(':', '%3A').replace(',', '%2C')}" for key, value in values.items())
-    return f"::{problem.severity} {said}::{_data(_sentence(problem))}"
+    return f"::{_COMMANDS[problem.severity]} {said}::{_data(_sentence(problem))}"
 
 
 def _data(text: str) -> str:
@@ -137,7 +140,8 @@ def _data(text: str) -> str:
 
 
 def as_junit(checked: Sequence[CheckedFile]) -> str:
-    """One test case for each file, which fails where there is an error; warnings are its output."""
+    """One test case for each file, which fails where there is an error; warnings and notes are its
+    output."""
     failed = str(sum(1 for one in checked if one.errors))
     counts = {"tests": str(len(checked)), "failures": failed, "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)
@@ -154,8 +158,8 @@ def _add_case(suite: ElementTree.Element, checked: CheckedFile) -> None:
     if errors := checked.errors:
         first = {"type": str(errors[0].code), "message": _legible(_sentence(errors[0]))}
         ElementTree.SubElement(case, "failure", first).text = _lines(errors)
-    if warnings := [problem for problem in checked.problems if problem.severity == "warning"]:
-        ElementTree.SubElement(case, "system-out").text = _lines(warnings)
+    if others := [problem for problem in checked.problems if problem.severity != "error"]:
+        ElementTree.SubElement(case, "system-out").text = _lines(others)
 
 
 def _lines(problems: Sequence[Problem]) -> str:

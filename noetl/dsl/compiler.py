@@ -31,9 +31,9 @@ class Compiled:
     """What became of a playbook. `net` is None where any problem is an error.
 
     `document` is what could be read of it, `source` its text and its canonical form; `problems` are
-    errors and warnings in the order of the text; `shown` is the text without the secrets that stand
-    in it. `respelled` counts the places that the canonical form says otherwise, besides those that
-    a warning tells of. `inputs` are what it takes, as far as that could be read.
+    errors, warnings and notes in the order of the text; `shown` is the text without the secrets
+    that stand in it. `respelled` counts the places that the canonical form says otherwise, besides
+    those that a warning tells of. `inputs` are what it takes, as far as that could be read.
     """
 
     net: Net | None
@@ -51,6 +51,10 @@ class Compiled:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "note")
 
 
 def compile_playbook(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from noetl.facts.json import Json
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 #: Keys and indices that lead from the root of a document to one of its parts.
 Path: TypeAlias = tuple[str | int, ...]
@@ -18,7 +18,8 @@ Path: TypeAlias = tuple[str | int, ...]
 class Code(StrEnum):
     """Stable codes: 1xx the text, 2xx structure, 3xx references, 4xx templates and code, 5xx flow.
 
-    From 50 on, within each hundred, they are warnings.
+    From 50 on, within each hundred, they are warnings; from 90 on notes, about what need not be
+    wrong.
     """
 
     SYNTAX = "NOETL101"
@@ -82,7 +83,7 @@ class Code(StrEnum):
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
     ENDLESS = "NOETL552"
-    ERRORS_UNCOVERED = "NOETL553"
+    # 553 was given once, and means nothing else now.
     JOIN_COUNT = "NOETL554"
     SHADOWED_ARC = "NOETL555"
     JOIN_UNFILLED = "NOETL556"
@@ -90,6 +91,7 @@ class Code(StrEnum):
     RETRY_ONCE = "NOETL558"
     CLAIM = "NOETL559"
     UNSOUND = "NOETL560"
+    CHANGED = "NOETL590"
 
 
 #: What each code means, for the reference.
@@ -154,7 +156,6 @@ MEANING: Mapping[Code, str] = {
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",
     Code.ENDLESS: "a cycle of steps that nothing can leave",
-    Code.ERRORS_UNCOVERED: "no rule of a policy covers errors, so they are passed over",
     Code.JOIN_COUNT: "a join waits for more tokens than arcs lead to it",
     Code.SHADOWED_ARC: "an arc behind one that is always taken",
     Code.JOIN_UNFILLED: "a join waits for tokens that cannot come together",
@@ -162,8 +163,12 @@ MEANING: Mapping[Code, str] = {
     Code.RETRY_ONCE: "a retry that allows only one attempt",
     Code.CLAIM: "a cursor whose claim does not mark rows, or does not return them",
     Code.UNSOUND: "some run, as far as its shape shows, comes to no proper end",
+    Code.CHANGED: "what means something else than in earlier releases",
 }
 
+
+#: The release that notes on a changed meaning speak of.
+SINCE: Final = "since NoETL 0.1.0"
 
 #: Errors that older versions did not find: a playbook that is registered runs, or fails, as it did.
 NEWER: frozenset[Code] = frozenset({Code.MISSPELT_KEY, Code.NO_CLOCK})
@@ -222,9 +227,11 @@ class Finding:
     hides: tuple[Path, ...] = ()
 
 
-def severity_of(code: Code) -> Severity:
-    """Warnings are the codes from 50 on within their hundred."""
-    return "warning" if int(code[-2:]) >= 50 else "error"
+def severity_of(code: str) -> Severity:
+    """By the place of the code within its hundred; of one that no release gives any more as
+    well."""
+    place = int(code[-2:])
+    return "error" if place < 50 else "warning" if place < 90 else "note"
 
 
 def format_path(path: Path) -> str:

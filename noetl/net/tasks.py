@@ -20,6 +20,7 @@ CountedTries = Literal["all", "alike"]
 Backoff = Literal["none", "fixed", "linear", "exponential"]
 Reducer = Literal["append", "sum", "min", "max", "merge", "last"]
 OnLarge = Literal["fail", "fetch"]
+Unmatched = Literal["continue", "fail"]
 PageKind = Literal["page", "offset", "cursor", "link"]
 #: What a demand may say of a value.
 ValueType = Literal["any", "string", "integer", "number", "boolean", "list", "mapping"]
@@ -230,6 +231,8 @@ class Task:
     config: Mapping[str, Template] = field(default_factory=dict)
     args: Mapping[str, Template] = field(default_factory=dict)
     rules: tuple[Rule, ...] | None = None
+    #: What follows an error that none of `rules` takes. Nets that were stored before do not say it.
+    unmatched: Unmatched = "continue"
     set: tuple[Assignment, ...] = ()
     spec: JsonMap = field(default_factory=dict)
     line: int = 0

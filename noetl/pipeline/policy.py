@@ -1,7 +1,7 @@
 """Policy: what follows from an attempt's outcome. Decisions are values; nothing is done here.
 
-Without rules, a success continues and a failure fails. With rules the first that matches decides,
-and where none does the pipeline continues, even after an error.
+The first rule that matches decides. Where none does, or there is none, a success continues and a
+failure fails.
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ def judge(case: Case) -> Verdict:
 
     Never raises: an expression of a rule that cannot be evaluated fails the task.
     """
-    error = case.outcome.error
-    if case.task.rules is None:
-        return Verdict("continue") if error is None else Verdict("fail", error=error)
-    for number, rule in enumerate(case.task.rules):
+    for number, rule in enumerate(case.task.rules or ()):
         verdict = Verdict(rule.then.do, number, _text(rule.when))
         try:
             with blame(rule_of(case.task, number)):
@@ -91,7 +88,16 @@ def judge(case: Case) -> Verdict:
                     return _direct(replace(verdict, names=names, set=rule.then.set), rule.then, case)
         except CannotGoOn as broken:
             return verdict.failing(broken.error)
-    return Verdict("continue")
+    return _without_rule(case)
+
+
+def _without_rule(case: Case) -> Verdict:
+    """What follows where no rule matched."""
+    task, error = case.task, case.outcome.error
+    # Nets of earlier versions went on, where there were rules.
+    if error is None or (task.rules is not None and task.unmatched == "continue"):
+        return Verdict("continue")
+    return Verdict("fail", error=error)
 
 
 def check_jump(verdict: Verdict, task: Task, names: Container[str], ends: int) -> Verdict:

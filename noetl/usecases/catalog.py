@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from noetl.dsl import Compiled, compile_playbook, load_playbook, net_of
+from noetl.dsl import Code, Compiled, Problem, compile_playbook, net_of
+from noetl.dsl.problems import severity_of
 from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
@@ -26,6 +27,7 @@ UNNAMED: Final = "playbook.yaml"
 
 #: Warnings that are kept with a version: who has more reads the first ones first.
 MOST_WARNINGS: Final = 100
+_CODES: Final = frozenset(map(str, Code))
 
 
 def register(
@@ -64,16 +66,17 @@ def warnings_of(row: PlaybookRow) -> list[JsonMap]:
 
 
 def _warnings(compiled: Compiled) -> tuple[JsonMap, ...]:
-    found = compiled.warnings
-    kept = []
-    for problem in found[:MOST_WARNINGS]:
-        warning = {**problem.as_json(), "hint": problem.hint or None}
-        del warning["severity"]
-        kept.append(warning)
-    if len(found) > MOST_WARNINGS:
-        message = f"{len(found) - MOST_WARNINGS} more warnings: `noetl validate` shows them all"
-        kept.append({"code": None, "message": message, "hint": None})
-    return tuple(kept)
+    found = (*compiled.notes, *compiled.warnings)
+    kept = _as_warnings(found[:MOST_WARNINGS])
+    if len(found) <= MOST_WARNINGS:
+        return kept
+    message = f"{len(found) - MOST_WARNINGS} more warnings: `noetl validate` shows them all"
+    return (*kept, {"code": None, "message": message, "hint": None})
+
+
+def _as_warnings(problems: Sequence[Problem]) -> tuple[JsonMap, ...]:
+    made = [{**problem.as_json(), "hint": problem.hint or None} for problem in problems]
+    return tuple({key: value for key, value in one.items() if key != "severity"} for one in made)
 
 
 def _without_files(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
@@ -226,16 +229,35 @@ def inputs_of(rt: Runtime, row: PlaybookRow) -> tuple[Input, ...]:
 def net_of_version(rt: Runtime, row: PlaybookRow) -> Net:
     """The net of a version. Raises PlaybookInvalid."""
     with keeping_nets(rt) as tx:
-        return rt.plan(tx, net_digest(rt, tx, row)).net
+        return rt.plan(tx, renew(rt, tx, row).digest).net
 
 
-def net_digest(rt: Runtime, tx: Transaction, row: PlaybookRow) -> str:
-    """The digest of the net that the compiler of this version makes of a stored playbook."""
+def renew(rt: Runtime, tx: Transaction, row: PlaybookRow) -> PlaybookRow:
+    """A stored version as an execution of it begins today: with the digest of the net that this
+    release makes of it, and with a word on what means something else than in the release that it
+    was registered with. Raises PlaybookInvalid."""
     known = rt.compiled.get(row.content_sha256)
     if known is not None:
-        return known
-    net = load_playbook(row.content, file=row.path, kinds=rt.kinds, lenient=True)
-    return _keep_net(rt, tx, row.content_sha256, net)
+        return replace(row, digest=known)
+    compiled = compile_playbook(row.content, file=row.path, kinds=rt.kinds, lenient=True)
+    digest = _keep_net(rt, tx, row.content_sha256, net_of(compiled))
+    warnings = _renew_warnings(row, compiled)
+    if warnings != row.warnings:
+        tx.playbooks.keep_warnings(row.path, row.version, warnings)
+    return replace(row, digest=digest, warnings=warnings)
+
+
+def _renew_warnings(row: PlaybookRow, compiled: Compiled) -> tuple[JsonMap, ...]:
+    """What is kept with a version that was registered with another release, perhaps: its notes are
+    those of this one, and of its warnings those stay that are given any more."""
+    notes = _as_warnings(compiled.notes[:MOST_WARNINGS])
+    renewed = (*notes, *(one for one in row.warnings if _is_still_given(one)))
+    return row.warnings if _without_files(renewed) == _without_files(row.warnings) else renewed
+
+
+def _is_still_given(warning: JsonMap) -> bool:
+    code = warning["code"]
+    return code is None or (code in _CODES and severity_of(code) != "note")
 
 
 def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:

@@ -55,7 +55,7 @@ def find_playbook(
     """The playbook that a task calls: from the catalog, else from the library."""
     try:
         row = catalog.find_to_call(rt, tx, path, version)
-        digest = catalog.net_digest(rt, tx, row)
+        digest = catalog.renew(rt, tx, row).digest
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
     plan = rt.plan(tx, digest)

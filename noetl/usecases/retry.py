@@ -223,7 +223,7 @@ def plan_taking(
     """What an execution of that id would take of `source`, the log of `row`, and do. Raises as
     `plan` does."""
     playbook = _find_playbook(tx, row, request)
-    digest = row.digest if _is_same(row, playbook) else catalog.net_digest(rt, tx, playbook)
+    digest = row.digest if _is_same(row, playbook) else catalog.renew(rt, tx, playbook).digest
     net_plan = rt.plan(tx, digest)
     first = moment.requested(tx, row.execution_id)
     again = source.retry

@@ -186,13 +186,13 @@ class _Recording:
         if found.key is not None and holder is not None:
             return self._of_holder(request, found, found.key, holder)
         row, places = found.row, request.directories
-        net = self.rt.plan(self.tx, found.digest).net
+        net = self.rt.plan(self.tx, row.digest).net
         given = keep_given(self.rt, self.tx, net, found.given, new_id)
         key = None if found.key is None else found.key.name.key
         fact = Requested(
             row.path,
             row.version,
-            found.digest,
+            row.digest,
             given.payload,
             given.overrides,
             directories=places,

@@ -53,11 +53,11 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class FoundPlaybook:
-    """The playbook of a request, the digest of its net, what it is given as the playbook takes it,
-    and what there is to be warned of. The fingerprint is that of the request without secrets."""
+    """The playbook of a request, with the digest of the net that it begins with today, what it is
+    given as the playbook takes it, and what there is to be warned of. The fingerprint is that of
+    the request without secrets."""
 
     row: PlaybookRow
-    digest: str
     given: Admitted
     warnings: Sequence[JsonMap]
     fingerprint: str
@@ -72,14 +72,14 @@ class PlaybookFinder:
         self._rt = rt
         self._tx = tx
         self._now = now
-        self._known: dict[tuple[str, int | None], tuple[PlaybookRow, str]] = {}
+        self._known: dict[tuple[str, int | None], PlaybookRow] = {}
 
     def find(self, request: StartRequest, new_id: str) -> FoundPlaybook | NoetlError:
         """What the request asks for, or why it cannot be started. Raises Unavailable."""
         try:
             self._rt.check_payload([request.payload, request.overrides], "payload")
-            row, digest = self._look_up(request.path, request.version)
-            plan = self._rt.plan(self._tx, digest)
+            row = self._look_up(request.path, request.version)
+            plan = self._rt.plan(self._tx, row.digest)
             labels = merge_labels(plan.net.labels, request.labels)
             given = admit(plan, request.payload, request.overrides)
             warnings = start_warnings(row, plan, request.payload)
@@ -89,7 +89,7 @@ class PlaybookFinder:
                 check_signal(self._rt, request.signal)
                 check_name(plan.net, request.signal.name)
             fingerprint = _fingerprint(request, plan.net, asked)
-            return FoundPlaybook(row, digest, given, warnings, fingerprint, key, labels)
+            return FoundPlaybook(row, given, warnings, fingerprint, key, labels)
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
         except ConfigError as error:
@@ -102,12 +102,11 @@ class PlaybookFinder:
         made = None if request.key is not None else render_key(self._rt, plan, asked, new_id, self._now)
         return want_key(plan, row.path, made, request.key, request.on_conflict)
 
-    def _look_up(self, path: str, version: int | None) -> tuple[PlaybookRow, str]:
+    def _look_up(self, path: str, version: int | None) -> PlaybookRow:
         """Raises NotFound, PlaybookInvalid."""
         name = (path, version)
         if name not in self._known:
-            row = catalog.find(self._tx, path, version)
-            self._known[name] = row, catalog.net_digest(self._rt, self._tx, row)
+            self._known[name] = catalog.renew(self._rt, self._tx, catalog.find(self._tx, path, version))
         return self._known[name]
 
 

@@ -37,6 +37,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Assert": (parts.Assert,),
     "Policy": (parts.Policy,),
     "Rules": (parts.PolicyRule, parts.Then),
+    "Retry": (parts.TaskRetry,),
     "Admission": (parts.Admit, parts.Allow),
     "Failure": (parts.FailurePolicy, parts.Tolerate),
     "Retry of the execution": (parts.ExecutionRetry,),

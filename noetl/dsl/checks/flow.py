@@ -11,7 +11,8 @@ from noetl import expressions
 from noetl.dsl.checks.subject import Subject
 from noetl.dsl.compile.context import CompiledCall
 from noetl.dsl.compile.policies import branches_of
-from noetl.dsl.document import Policy, Then
+from noetl.dsl.compile.specs import rules_of
+from noetl.dsl.document import Policy, Step, TaskRetry, Then, Tool
 from noetl.dsl.problems import Code, Finding, Path, quote_value
 from noetl.errors import TemplateError
 from noetl.net.checks import (
@@ -26,8 +27,6 @@ from noetl.net.model import Net, Template
 
 # Constants and operators that cost nothing: no calls, filters, powers or formats.
 _SIMPLE: Final = re.compile(r"[^(|*%~]{1,60}")
-# Words by which a guard shows that it has errors in mind.
-_OF_ERRORS: Final = re.compile(r"error|fail|!=|\bnot\b|http|status_code|pg\b|is none|undefined")
 #: Steps that a message names.
 _MAX_NAMED: Final = 5
 
@@ -157,18 +156,6 @@ def _rules(subject: Subject) -> Iterator[tuple[Path, list[tuple[Template, Then, 
             yield at, [(when, part, way) for when, part, way in branches if isinstance(part, Then)]
 
 
-def check_error_rules(subject: Subject) -> Iterator[Finding]:
-    """Policies without a rule about errors: after an error the pipeline goes on."""
-    for path, rules in _rules(subject):
-        if rules and not any(when in (None, True) or _OF_ERRORS.search(str(when)) for when, _, _ in rules):
-            yield Finding(
-                Code.ERRORS_UNCOVERED,
-                path,
-                "no rule of this policy covers errors: after one the pipeline goes on",
-                "add - else: {then: {do: fail}} as the last rule",
-            )
-
-
 def check_retries(subject: Subject) -> Iterator[Finding]:
     """Retries that allow one attempt."""
     for _, rules in _rules(subject):
@@ -180,6 +167,10 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
                     "attempts: 1 counts the first try: nothing is tried again",
                     "write attempts: 2 or more, or do: fail",
                 )
+    for part, path in subject.parts:
+        if isinstance(part, Step | Tool) and (at := _single_attempt(part.retry, (*path, "retry"))):
+            message = "attempts count the first try: nothing is tried again"
+            yield Finding(Code.RETRY_ONCE, at, message, "write 2 or more, or leave retry out")
     if subject.net is not None and subject.net.retry is not None and subject.net.retry.attempts == 1:
         yield Finding(
             Code.RETRY_ONCE,
@@ -187,6 +178,28 @@ def check_retries(subject: Subject) -> Iterator[Finding]:
             "attempts: 1 counts the first execution: nothing is retried",
             "write attempts: 2 or more, or leave retry out",
         )
+
+
+def _single_attempt(retry: object, at: Path) -> Path | None:
+    """Where it is said that there is one."""
+    said, place = (retry.attempts, (*at, "attempts")) if isinstance(retry, TaskRetry) else (retry, at)
+    return place if isinstance(said, int | str) and str(said).strip() == "1" else None
+
+
+def check_places_of_retries(subject: Subject) -> Iterator[Finding]:
+    """A `retry` beside rules of the same task, or of the same step, where one of them would have no
+    effect; and one without a tool."""
+    for part, path in subject.parts:
+        if not isinstance(part, Step | Tool) or part.retry is None:
+            continue
+        at = (*path, "retry")
+        if rules_of(part.spec) is not None:
+            message = "`retry` stands beside spec.policy.rules, which say what follows an error"
+            hint = "keep one of them: a rule with then: {do: retry} does what retry does"
+            yield Finding(Code.MISPLACED, at, message, hint, at_key=True)
+        if isinstance(part, Step) and part.tool is None:
+            message = "there is no tool that could be called again"
+            yield Finding(Code.MISPLACED, at, message, "add tool:", at_key=True)
 
 
 def check_jumps(subject: Subject) -> Iterator[Finding]:

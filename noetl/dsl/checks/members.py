@@ -48,7 +48,7 @@ def unseen(subject: Subject, name: str, path: Path) -> PlaceFault | None:
 def is_in_task(subject: Subject, path: Path) -> bool:
     """Whether the template at `path` is rendered by a task, before each attempt: nothing of what it
     asks for then gets into the log."""
-    if path[2:4] == ("loop", "cursor") or path[-2:] == ("spec", "timeout"):
+    if path[2:4] == ("loop", "cursor") or path[2:3] == ("retry",) or path[-2:] == ("spec", "timeout"):
         return True
     if (rule := _in_rules(path)) is not None:
         # What a rule assigns is recorded, what it asks for and how long it waits is not.
@@ -89,7 +89,7 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
             return _OF_ENDS
         case ("spec", "policy", "admit", *_):
             return _OF_ENDS
-        case ("spec", "policy", "rules", *_) | ("loop", "spec", "policy", "rules", *_):
+        case ("spec", "policy", "rules", *_) | ("loop", "spec", "policy", "rules", *_) | ("retry", *_):
             return _NOT_IN_RULES
         case _:
             return frozenset()
@@ -101,7 +101,7 @@ def _missing_in_task(subject: Subject, path: Path) -> Set[str]:
         return frozenset()
     if rest[:1] == ("set",):
         return _NOT_IN_SET
-    if rest[:3] == _RULES:
+    if rest[:3] == _RULES or rest[:1] == ("retry",):
         return _NOT_IN_RULES
     # What runs once the pipeline has ended, and what is called again, know how that went.
     spec = subject.raw((*path[: len(path) - len(rest)], "spec"))

@@ -44,7 +44,7 @@ _EXECUTOR_ALONE: Final = {"retry": "executions as a whole"}
 _PLACES: Final = {
     "admit": "spec.policy of the step",
     "failure": "spec.policy of the step",
-    "retry": "executor.spec.policy",
+    "retry": "executor.spec.policy, or for its calls beside kind:, of a step beside tool:",
 }
 _DURATIONS: Final = "write seconds above zero, 500ms, 10s, 5m, 2h, or a template"
 
@@ -68,6 +68,14 @@ class _Spec:
             return None
         moved = config_from_spec(self.subject.raw(self.path), self.kind)
         return {*self.kind.schema.get("properties", {}), *moved, *self.kind.defaults}
+
+    def place_beside(self, key: str) -> str:
+        """Where a key belongs that its task or step has; empty where those have none of that
+        name."""
+        if self.model is ExecutorSpec:
+            return ""
+        owner, place = (Step, "beside tool:") if self.kind is None else (Tool, "beside kind:")
+        return place if key in canonical_keys(owner) else ""
 
     @property
     def idle(self) -> Mapping[str, str]:
@@ -158,9 +166,10 @@ def check_keys_of_specs(subject: Subject) -> Iterator[Finding]:
         for key in given:
             if key in keys or key in spec.known:
                 continue
-            place = place_of(key)
+            under = place_of(key)
+            place = spec.place_beside(key) or (f"under {under}" if under else "")
             otherwise = subject.names.suggest(key, [*keys, *spec.known], f"known here: {', '.join(keys)}")
-            hint = f"put it under {place}" if place else otherwise
+            hint = f"put it {place}" if place else otherwise
             near = () if place else {*keys_near(spec.model), *spec.known}
             yield from unknown_key(
                 (*spec.path, key), f"the key {quote_value(key)} means nothing here", hint, near, given

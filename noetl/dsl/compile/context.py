@@ -49,7 +49,8 @@ class InputDemand:
 class CompiledCall:
     """A task of a step (or of the WORKBOOK) that was compiled, in the pipeline at `pipeline`.
     `parts` are where its mappings stand, the outermost first; `paths` where each key of its
-    configuration does; `rules` where its policy does, if it is the document's."""
+    configuration does; `rules` where its policy does, or the `retry` that it is, if it is the
+    document's."""
 
     step: str
     pipeline: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from noetl.dsl.compile.context import RETRY, Context, PipelineSite, as_number, assignments, whole_number
 from noetl.dsl.compile.entries import Siblings
@@ -22,6 +23,9 @@ from noetl.dsl.problems import Code, Path, quote_value
 from noetl.facts.durations import seconds
 from noetl.net.model import Admission, Backoff, Directive, RetryPolicy, Rule, Template
 from noetl.net.model import AdmitRule as NetAdmitRule
+
+#: What is said where the attempts of a task are none.
+ATTEMPTS: Final = "all tries are counted: a whole number from 1, or a template"
 
 
 def branches_of(
@@ -87,10 +91,9 @@ def _directive(
 ) -> Directive:
     default = Directive()
     delay = default.delay if then.delay is None else seconds_at(context, then.delay, (*at, "delay"))
-    hint = "all tries are counted: a whole number from 1, or a template"
     made = Directive(
         do=then.do or "continue",
-        attempts=_attempts(context, then.attempts, (*at, "attempts"), default.attempts, hint),
+        attempts=attempts_at(context, then.attempts, (*at, "attempts"), default.attempts, ATTEMPTS),
         backoff=_backoff(then),
         delay=delay,
         jitter=default.jitter if then.jitter is None else seconds_at(context, then.jitter, (*at, "jitter")),
@@ -109,7 +112,7 @@ def execution_retry(context: Context, given: ExecutionRetry, at: Path) -> RetryP
     default = RetryPolicy()
     hint = "all executions are counted: a whole number from 1, or a template"
     made = RetryPolicy(
-        attempts=_attempts(context, given.attempts, (*at, "attempts"), default.attempts, hint),
+        attempts=attempts_at(context, given.attempts, (*at, "attempts"), default.attempts, hint),
         backoff=_backoff(given),
         delay=default.delay if given.delay is None else seconds_at(context, given.delay, (*at, "delay")),
         when=given.when,
@@ -126,7 +129,10 @@ def _backoff(given: Then | ExecutionRetry) -> Backoff:
     return given.backoff or ("none" if given.delay is None else "fixed")
 
 
-def _attempts(context: Context, given: int | str | None, at: Path, default: Template, hint: str) -> Template:
+def attempts_at(
+    context: Context, given: int | str | None, at: Path, default: Template, hint: str
+) -> Template:
+    """How often in all, where `given`, which stands at `at`, says so; else `default`."""
     return default if given is None else whole_number(context, as_number(given), at, 1, hint)
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from noetl.dsl.compile.context import Context, PipelineSite
-from noetl.dsl.document import CallSpec, Policy, PolicyRule, TaskSpec, Tool, canonical_keys, is_result
+from noetl.dsl.document import (
+    CallSpec,
+    DocumentPart,
+    Policy,
+    PolicyRule,
+    Step,
+    TaskRetry,
+    TaskSpec,
+    Tool,
+    canonical_keys,
+    is_result,
+)
 from noetl.dsl.document.base import reserved_keys, structure_keys
 from noetl.dsl.document.identifiers import readable
 from noetl.dsl.document.specs import MOST_INLINE
@@ -85,16 +96,33 @@ def rules_of(spec: TaskSpec | None) -> list[PolicyRule] | None:
     return spec.policy.rules if spec is not None and spec.policy is not None else None
 
 
-def rules_around(context: Context, site: PipelineSite) -> list[tuple[list[PolicyRule], Path]]:
-    """The rules that the specs around a task give it, the innermost last."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class SaidPolicy:
+    """What follows from an attempt of a task, as the document says it at `path`: rules, or a
+    `retry`."""
+
+    said: list[PolicyRule] | int | str | TaskRetry
+    path: Path
+
+
+def policy_at(part: DocumentPart | None, path: Path) -> SaidPolicy | None:
+    """That of a part with a spec, which stands at `path`; None where it has none. That one says
+    both is found by a check."""
+    spec = getattr(part, "spec", None)
+    if isinstance(spec, TaskSpec) and (rules := rules_of(spec)) is not None:
+        return SaidPolicy(rules, (*path, "spec", "policy", "rules"))
+    retry = part.retry if isinstance(part, Step | Tool) else None
+    return SaidPolicy(retry, (*path, "retry")) if isinstance(retry, int | str | TaskRetry) else None
+
+
+def policies_around(context: Context, site: PipelineSite) -> Iterator[SaidPolicy]:
+    """What the parts around a task say of it, the innermost last."""
     for path in site.specs:
         part: Any = context.document
-        for key in path:
+        for key in path[:-1]:
             part = part and (part[key] if isinstance(key, int) else getattr(part, key))
-        if (given := rules_of(part)) is not None:
-            found.append((given, (*path, "policy", "rules")))
-    return found
+        if (said := policy_at(part, path[:-1])) is not None:
+            yield said
 
 
 def queue_of(context: Context, site: PipelineSite, tool: Any) -> str | None:

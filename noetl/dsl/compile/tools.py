@@ -22,12 +22,13 @@ from noetl.dsl.compile.forms import compile_forms
 from noetl.dsl.compile.loops import task_loop
 from noetl.dsl.compile.policies import policy
 from noetl.dsl.compile.repeat import add_repeats
+from noetl.dsl.compile.retries import compile_retry
 from noetl.dsl.compile.specs import (
     config_from_spec,
     effective_spec,
+    policies_around,
+    policy_at,
     result_policy,
-    rules_around,
-    rules_of,
     timeout_around,
     use_timeouts,
 )
@@ -100,6 +101,7 @@ def _task(
         config=config,
         args={name: _declare(name, value, path) for name, (value, path) in given.items()},
         rules=rules,
+        unmatched="continue" if rules is None else "fail",
         set=tuple(one for part in entry.parts for one in assignments(context, *part, site)),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
@@ -222,15 +224,15 @@ def _declare(name: str, value: Template, path: Path) -> Template:
 def _rules(
     context: Context, kind: KindInfo, entry: ToolEntry, around: Siblings, site: PipelineSite
 ) -> tuple[tuple[Rule, ...] | None, Path | None]:
-    """The rules that hold for a task, and where they stand in the document."""
-    own = [
-        (rules, (*path, "spec", "policy", "rules"))
-        for tool, path in entry.parts
-        if (rules := rules_of(tool.spec)) is not None
-    ]
-    if found := own or rules_around(context, site):
-        rules, path = found[-1]
-        return policy(context, rules, path, entry.name, around, site), path
+    """The rules that hold for a task, and where they, or the `retry` that they are, stand in the
+    document."""
+    own = [one for part, path in entry.parts if (one := policy_at(part, path)) is not None]
+    found = own[-1] if own else next(reversed([*policies_around(context, site)]), None)
+    if found is not None:
+        said, path = found.said, found.path
+        if isinstance(said, list):
+            return policy(context, said, path, entry.name, around, site), path
+        return compile_retry(context, said, path, site), path
     given = (kind.defaults.get("policy") or {}).get("rules")
     if not given:
         return None, None

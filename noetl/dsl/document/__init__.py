@@ -35,6 +35,7 @@ from noetl.dsl.document.policies import (
     Tolerate,
 )
 from noetl.dsl.document.regions import CompensateSpec, RegionSpec
+from noetl.dsl.document.retries import TaskRetry
 from noetl.dsl.document.root import (
     BusinessKey,
     Cursor,
@@ -136,6 +137,7 @@ __all__ = [
     "Step",
     "StepSpec",
     "TaskLoop",
+    "TaskRetry",
     "TaskSpec",
     "Template",
     "Then",

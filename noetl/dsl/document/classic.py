@@ -153,9 +153,3 @@ class Retry(RetryThen):
     retry_on_status: list[int] | int | None = None
     """HTTP status codes."""
     then: RetryThen | None = None
-
-
-RetryForm: TypeAlias = Annotated[
-    Annotated[list[Retry], Tag("<list>")] | Annotated[Retry, Tag("<mapping>")],
-    expect("a mapping or a list of {when, then}"),
-]

@@ -19,9 +19,10 @@ from noetl.dsl.document.base import (
     expect,
     older,
 )
-from noetl.dsl.document.classic import CaseRule, RetryForm, SinkForm
+from noetl.dsl.document.classic import CaseRule, SinkForm
 from noetl.dsl.document.inputs import InputForms
 from noetl.dsl.document.regions import CompensateForm, RegionSpec
+from noetl.dsl.document.retries import RetryForm
 from noetl.dsl.document.rules import Rule, RunForm, Tasks
 from noetl.dsl.document.specs import ClaimSpec, ExecutorSpec, LoopSpec, OutputForm, StepSpec
 from noetl.dsl.document.tools import Assert, Tool, ToolForm
@@ -164,6 +165,9 @@ class Step(DocumentPart):
     loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
     tool: ToolForm | None = None
     """What it does: a task, or a list of tasks that run one after the other."""
+    retry: RetryForm = None
+    """How often the call of each of its tasks is tried that does not say so itself: a number of
+    attempts, or more."""
     next: NextForm | None = None
     """Where it leads: the name of a step, a list of arcs, or a router."""
     compensate: CompensateForm | None = None
@@ -188,7 +192,6 @@ class Step(DocumentPart):
     vars: Names | None = older()
     case: list[CaseRule] | None = older()
     sink: SinkForm | None = older()
-    retry: RetryForm | None = older()
     rules: list[Rule] | None = older()
     cases: list[Rule] | None = older()
     run: RunForm | None = older()

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from noetl.dsl.document.retries import CLASSIC_KEYS
+
 Schema: TypeAlias = dict[str, Any]
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
@@ -46,6 +48,12 @@ _KNOWN_BY: Final[Mapping[str, Schema]] = {
     "Target": has_any("step"),
     "NamedTask": {**has_any("tool"), "not": has_any("kind")},
     "NamedActions": has_any("actions"),
+    "Retry": {
+        "anyOf": [
+            has_any(*sorted(CLASSIC_KEYS)),
+            {"required": ["backoff"], "properties": {"backoff": {"type": "number"}}},
+        ]
+    },
     "ElseThen": has_any("then"),
     "ElseAllow": has_any("then"),
 }

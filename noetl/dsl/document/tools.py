@@ -21,7 +21,8 @@ from noetl.dsl.document.base import (
     is_labelled,
     older,
 )
-from noetl.dsl.document.classic import RetryForm, SinkForm
+from noetl.dsl.document.classic import SinkForm
+from noetl.dsl.document.retries import RetryForm
 from noetl.dsl.document.specs import CallSpec, LoopSpec, OutputForm, SelectForm, SizeThreshold
 from noetl.net.model import ValueType
 
@@ -188,6 +189,9 @@ class Tool(DocumentPart):
     pagination: Pagination | None = None
     repeat: Repeat | None = None
     """Calls it again, each time with what the last answer says."""
+    retry: RetryForm = None
+    """How often its call is tried: a number of attempts, or more. In the place of
+    `spec.policy.rules`."""
     loop: TaskLoop | None = None
     """Runs it for each element of a collection."""
     set: Assigned = None
@@ -197,7 +201,6 @@ class Tool(DocumentPart):
     output: OutputForm = None
     """How its result is kept: the same as `spec.result`, which wins."""
     sink: SinkForm | None = older()
-    retry: RetryForm | None = older()
     output_select: (
         Annotated[
             Annotated[list[SelectForm], Tag("<list>")] | Annotated[SizeThreshold, Tag("<mapping>")],

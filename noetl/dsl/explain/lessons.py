@@ -48,8 +48,9 @@ _INTRODUCTION: Final = """\
 
 Every problem that `noetl validate` finds has a code, which never changes its meaning. Codes from 50 on within
 each hundred are warnings: the playbook runs, and likely does something else than what was meant; `--strict`
-makes them errors. `noetl validate --explain CODE` prints one of these sections. The form of a problem is
-described with [the command](cli.md#noetl-validate).
+makes them errors. Those from 90 on are notes, which `--strict` leaves alone: nothing need be wrong.
+`noetl validate --explain CODE` prints one of these sections. The form of a problem is described with
+[the command](cli.md#noetl-validate).
 
 This page is made from `noetl/dsl/explain/lessons.yaml` by `make docs`; the tests compile its examples.
 """

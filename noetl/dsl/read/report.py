@@ -124,8 +124,11 @@ class ProblemReport:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All problems in the order of the text."""
-        return tuple(sorted(self._problems.values(), key=lambda p: (p.line, p.column, p.code)))
+        """All problems in the order of the text. What cannot be run means nothing yet: its notes
+        are left out."""
+        failed = self.failed
+        found = (one for one in self._problems.values() if not (failed and one.severity == "note"))
+        return tuple(sorted(found, key=lambda p: (p.line, p.column, p.code)))
 
     @property
     def failed(self) -> bool:
@@ -134,6 +137,6 @@ class ProblemReport:
 
     def _keep(self, problem: Problem) -> None:
         """Each once: what an alias repeats is one fault."""
-        if self.strict:
+        if self.strict and problem.severity == "warning":
             problem = replace(problem, severity="error")
         self._problems.setdefault((problem.code, problem.message, problem.line, problem.column), problem)

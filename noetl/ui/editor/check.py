@@ -30,8 +30,8 @@ class Checked:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The first ones: errors before warnings, each in the order of the text."""
-        return (*self.compiled.errors, *self.compiled.warnings)[:MOST]
+        """The first ones: errors before warnings before notes, each in the order of the text."""
+        return (*self.compiled.errors, *self.compiled.warnings, *self.compiled.notes)[:MOST]
 
     @property
     def more_problems(self) -> int:

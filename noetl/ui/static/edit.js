@@ -128,7 +128,7 @@
     const problems = [...document.querySelectorAll("#found .problem")];
     session.setAnnotations(problems.map((one) => ({
       ...place_of(one),
-      type: one.dataset.severity,
+      type: one.dataset.severity === "note" ? "info" : one.dataset.severity,
       text: one.querySelector(".problem-message").textContent,
     })));
     for (const id of marks) session.removeMarker(id);

@@ -129,3 +129,31 @@ def test_junit_has_a_case_for_every_file(cli: Cli) -> None:
     assert failure is not None
     assert failure.get("type") == "NOETL302"
     assert "NOETL250" in str(cases["flows/deep, er/bad%1.yml"].findtext("system-out"))
+
+
+def test_a_note_is_told_and_is_no_problem(cli: Cli) -> None:
+    rules = '[{when: "{{ error.retryable }}", then: {do: retry}}]'
+    Path("lax.yaml").write_text(GOOD.replace("noop}", f"noop, spec: {{policy: {{rules: {rules}}}}}}}"))
+    ended = cli("validate", "lax.yaml", "--strict")
+    assert ended.code == 0
+    assert ended.out.startswith("lax.yaml:6:40: note[NOETL590]: ")
+    assert ended.err == "1 playbook: no problems, 1 note.\n"
+
+    def asked(form: str) -> str:
+        return str(cli("validate", "lax.yaml", "--strict", "--format", form).out)
+
+    answer = json.loads(asked("json"))
+    assert (answer["ok"], [one["severity"] for one in answer["problems"]]) == (True, ["note"])
+    [run] = json.loads(asked("sarif"))["runs"]
+    assert [one["level"] for one in run["results"]] == ["note"]
+    assert asked("github").startswith("::notice file=lax.yaml,line=6,col=40,title=NoETL NOETL590::")
+    [suite] = ElementTree.fromstring(asked("junit"))
+    assert (suite.get("failures"), "NOETL590" in str(suite[0].findtext("system-out"))) == ("0", True)
+
+
+def test_a_note_is_told_where_a_playbook_is_run(cli: Cli) -> None:
+    rules = '[{when: "{{ error.retryable }}", then: {do: retry}}]'
+    Path("lax.yaml").write_text(GOOD.replace("noop}", f"noop, spec: {{policy: {{rules: {rules}}}}}}}"))
+    ran = cli("run", "lax.yaml", "--strict")
+    assert ran.code == 0
+    assert "lax.yaml:6:40: note[NOETL590]: an error that no rule takes fails" in ran.err

@@ -299,12 +299,12 @@ def _plain(text: str) -> Any:
 
 def test_each_key_is_reported_once_with_its_canonical_spelling(body: Callable[[str], Compiled]) -> None:
     found = body(
-        "workbook: {w: {kind: noop, retry: {delay: 1}}}\n"
-        "workflow:\n- step: a\n  tool: {kind: noop, sink: {kind: noop}, retry: {delay: 1}}\n"
+        "workbook: {w: {kind: noop, retry: {max_attempts: 2}}}\n"
+        "workflow:\n- step: a\n  tool: {kind: noop, sink: {kind: noop}, retry: {max_attempts: 2}}\n"
         "  vars: {n: 1}\n  case: []\n  sink: {kind: noop}\n"
     )
     told = {(one.path, one.hint.partition(";")[0]) for one in found.problems if one.code is Code.DEPRECATED}
-    retry = "write spec.policy.rules with do: retry after errors, and repeat: after successes"
+    retry = "write retry: {attempts, delay, backoff, jitter, when} after errors, and repeat: after successes"
     sink = "write a task with spec.after behind the others"
     assert told == {
         ("workbook.w.retry", retry),
@@ -338,7 +338,7 @@ FAULTS: list[tuple[str, Code, int, int, str, str]] = [
         *(Code.UNKNOWN_KIND, 11, 17, "case[0].then.sink.tool.kind", "'nop'"),
     ),
     ("sink:\n    kind: http", Code.MISSING, 7, 3, "sink", "url"),
-    ("sink: {kind: noop, retry: {delay: 1}}", Code.MISPLACED, 7, 22, "sink.retry", "canonical form"),
+    ("sink: {kind: noop, retry: [{delay: 1}]}", Code.MISPLACED, 7, 22, "sink.retry", "canonical form"),
     ("sink:\n    table: t", Code.MISSING, 7, 3, "sink", "kind"),
     ("sink: {kind: http, url: u, metod: GET}", Code.MISSPELT_KEY, 7, 30, "sink.metod", "'method'"),
     ("retry:\n    max_attempts: 0", Code.VALUE, 8, 19, "retry.max_attempts", "attempts is 0"),

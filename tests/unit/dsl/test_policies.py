@@ -84,7 +84,7 @@ def test_all_forms_of_rules(net_of: NetOf, rules: str, expected: tuple[Rule, ...
         ("[{when: '{{ error }}'}]", Code.MISSING, "what follows"),
         ("[{when: 5, then: {do: fail}}]", Code.TYPE, "when"),
         ("[{else: {do: fail, set: {workload.x: 1}}}]", Code.SCOPE, "workload.x"),
-        ("[{when: '{{ result.x }}', then: {do: break}}]", Code.ERRORS_UNCOVERED, "goes on"),
+        ("[{when: '{{ result.x }}', then: {do: break}}]", Code.CHANGED, "no rule takes fails"),
     ],
 )
 def test_faults_of_rules_are_named_at_their_line(body: Body, rules: str, code: Code, word: str) -> None:
@@ -105,3 +105,39 @@ def test_a_jump_to_previous_from_the_first_task_is_an_error(body: Body) -> None:
         "previous}}]}}}\n"
     )
     assert [problem.code for problem in body(text).problems] == [Code.NO_PREVIOUS]
+
+
+_RETRYABLE = "{when: '{{ error.retryable }}', then: {do: retry}}"
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "[{else: {do: continue}}]",
+        "[{when: '{{ error.kind }}', then: {do: retry}, else: {do: continue}}]",
+        f"[{_RETRYABLE}, {{when: '{{{{ error }}}}', then: {{do: fail}}}}]",
+        f"[{_RETRYABLE}, {{when: '{{{{ outcome.status == \"error\" }}}}', then: {{do: continue}}}}]",
+        f"[{_RETRYABLE}, {{when: '{{{{ not error.retryable }}}}', then: {{do: break}}}}]",
+        "[{when: 'error is defined and result is undefined', then: {do: fail}}]",
+    ],
+)
+def test_rules_that_say_what_becomes_of_every_error_mean_what_they_meant(body: Body, rules: str) -> None:
+    assert body(_playbook(rules)).problems == ()
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "[]",
+        f"[{_RETRYABLE}]",
+        "[{when: '{{ outcome.http.status != 404 }}', then: {do: fail}}]",
+        "[{when: '{{ error and ctx.strict }}', then: {do: fail}}]",
+        "[{when: '{{ (error.kind | length) > 0 }}', then: {do: fail}}]",
+        "[{when: '{{ result.x }}', then: {do: break}}, {when: false, then: {do: fail}}]",
+    ],
+)
+def test_where_an_error_may_pass_the_rules_a_note_says_that_it_fails_now(body: Body, rules: str) -> None:
+    found = body(_playbook(rules))
+    assert [(one.code, one.severity) for one in found.problems] == [(Code.CHANGED, "note")]
+    assert found.net is not None
+    assert [task.unmatched for task in found.net.steps["a"].tasks] == ["continue", "fail"]

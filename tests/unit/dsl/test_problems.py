@@ -288,7 +288,7 @@ SAMPLES = [
     (Code.SELF_LOOP, "workflow:\n- {step: a, next: a}", 5, "itself"),
     (Code.ENDLESS, "workflow:\n- {step: a, next: b}\n- {step: b, next: a}", 5, "a, b"),
     (
-        Code.ERRORS_UNCOVERED,
+        Code.CHANGED,
         "workflow:\n- step: a\n  tool: {kind: noop, spec: {policy: {rules: [{when: '{{ result.x }}', "
         "then: {do: break}}]}}}",
         6,
@@ -409,6 +409,17 @@ def test_strict_makes_warnings_errors(compiled: Compile) -> None:
     assert {problem.severity for problem in compiled(text, strict=True).problems} == {"error"}
 
 
+def test_strict_leaves_notes_alone(compiled: Compile) -> None:
+    rules = "[{when: '{{ error.retryable }}', then: {do: retry}}]"
+    start = f"{{step: start, tool: {{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}}}"
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+    for strict in (False, True):
+        found = compiled(f"{head}workflow:\n- {start}\n", strict=strict)
+        assert [(one.code, one.severity) for one in found.problems] == [(Code.CHANGED, "note")]
+        assert (found.errors, found.warnings, found.notes) == ((), (), found.problems)
+        assert found.net is not None
+
+
 def test_known_names_of_every_scope_are_not_warned_of(body: Compile) -> None:
     text = """\
 keychain: {x: {credential: c}}
@@ -473,8 +484,8 @@ NUMBERS = {
     "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
     "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "UNNAMED_RESULT": 469, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
-    "ERRORS_UNCOVERED": 553, "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
-    "RETRY_ONCE": 558, "CLAIM": 559, "UNSOUND": 560,
+    "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
+    "RETRY_ONCE": 558, "CLAIM": 559, "UNSOUND": 560, "CHANGED": 590,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from scripted_pipeline import err, ok, otherwise, play, task, when
 from noetl.facts.events import AttemptFailed, PolicyEvaluated, TaskDone, TaskFailed
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.net.attempts import grow_delay
-from noetl.net.model import Directive
+from noetl.net.model import Directive, Rule
 from noetl.pipeline.model import Completed, Failed, Finished, Names, PipelineProgress, Suspend
 
 TYPES = ["task.done", "policy.task.evaluated"]
@@ -44,15 +44,26 @@ class TestWithRules:
     def test_a_boolean_guard_is_itself(self, literal: bool, order: list[str]) -> None:
         assert play(task("a", when(literal, "break")), task("b")).tool.order() == order
 
-    def test_nothing_matching_continues_even_after_an_error(self) -> None:
-        story = play(task("a", when("false", "fail")), task("b"), scripts={"a": [err()]})
+    @pytest.mark.parametrize("rules", [(), (when("false", "continue"),)])
+    def test_an_error_that_no_rule_takes_fails_the_task(self, rules: tuple[Rule, ...]) -> None:
+        fails = task("a", rules=rules, unmatched="fail")
+        story = play(fails, task("b"), scripts={"a": [err("no route")]})
+        assert (story.tool.order(), story.types) == (["a"], ["task.failed"])
+        assert story.error.message == "no route"
+        assert story.facts_of(TaskFailed)[0].fatal
+
+    def test_a_success_that_no_rule_takes_goes_on(self) -> None:
+        story = play(task("a", when("error", "break"), unmatched="fail"), task("b"))
+        assert story.ending == Completed("b")
+
+    @pytest.mark.parametrize("rules", [(), (when("false", "fail"),)])
+    def test_in_a_net_that_does_not_say_so_the_pipeline_goes_on_even_after_an_error(
+        self, rules: tuple[Rule, ...]
+    ) -> None:
+        story = play(task("a", rules=rules), task("b"), scripts={"a": [err()]})
         assert story.tool.order() == ["a", "b"]
         assert story.types == ["task.failed", "task.done"]
         assert story.ending == Completed("b")
-
-    def test_an_empty_policy_is_a_policy_in_which_nothing_matches(self) -> None:
-        story = play(task("a", rules=()), task("b"), scripts={"a": [err()]})
-        assert story.tool.order() == ["a", "b"]
 
     def test_a_pipeline_whose_last_task_failed_and_continued_has_no_result(self) -> None:
         story = play(task("a"), task("b", otherwise("continue")), scripts={"b": [err()]})

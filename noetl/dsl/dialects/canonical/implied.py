@@ -25,7 +25,9 @@ _IN_ENVELOPES: Final = frozenset(
     (name, key) for name in ("output", "outcome") for key in ("data", "result", "response")
 )
 #: Keys of a task whose templates know how it ended, or that hold no templates.
-_LATER: Final = frozenset({"set", "spec", "repeat", "pagination", "kind", "name", "label", "desc", "assert"})
+_LATER: Final = frozenset(
+    {"set", "spec", "repeat", "pagination", "retry", "kind", "name", "label", "desc", "assert"}
+)
 
 
 def rewrite_ends(_parts: Parts, data: dict[str, Json], report: ProblemReport) -> Rewritten:

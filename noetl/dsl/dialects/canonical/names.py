@@ -115,10 +115,11 @@ class _Renaming(TextRewriting):
         return [*own, *(part for tool in tools for part in self.tasks.rendered_parts(tool))]
 
     def rename_in_step(self, step: dict[str, Any], path: Path) -> None:
-        for key in ("set", "next"):
+        for key in ("set", "next", "retry"):
             self.rename((*path, key), _RESPONSE_OF_RULES)
         for place in self.tasks.of_step(step, path):
             self.rename((*place, "set"), _RESPONSE_OF_TASKS)
+            self.rename((*place, "retry"), _RESPONSE_OF_RULES)
         if step.get("loop") is None:
             if step.get("iteration") is None:
                 self._rename_iteration(step, path)
@@ -177,9 +178,9 @@ class _Renaming(TextRewriting):
         warning = _Warning(Code.UNNAMED_RESULT, about, ", the result that is judged")
         # Those of the tasks are results of an earlier run.
         earlier: Renames = {(name, "results"): ""}
-        rules = list(rules_in(step.get("spec"), (*path, "spec")))
+        rules = [*rules_in(step.get("spec"), (*path, "spec")), (*path, "retry")]
         for tool in (tool for tool in tools if self.tasks.calls[tool] == 1):
-            rules += rules_in(value_at(self.data, tool), tool)
+            rules += [*rules_in(value_at(self.data, tool), tool), (*tool, "retry")]
             self.rename((*tool, "set"), {(name,): "output", **earlier}, warning)
         for place in rules:
             self.rename(place, {(name,): "output.data", **earlier}, warning)

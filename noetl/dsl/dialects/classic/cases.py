@@ -152,6 +152,11 @@ class ClassicRule:
         """Whether it is asked once, at the end of the step, and not for each iteration."""
         return _OF_THE_WHOLE.search(str(self.when.value)) is not None
 
+    @property
+    def names_exit(self) -> bool:
+        """Whether it is about the end of the step, however that came."""
+        return _EXIT.search(str(self.when.value)) is not None
+
     def of_iterations(self) -> ClassicRule:
         """The same rule of a step with a loop: about the end of a call or of the step it acts for
         each iteration, unless it is about the whole loop as well."""

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 from noetl.dsl.dialects.classic.sinks import SinkTasks
 from noetl.dsl.dialects.parts import FAILED, SUCCEEDED, Guards, Located, NewNames, heads
-from noetl.dsl.problems import Code, Path, quote_value
+from noetl.dsl.problems import SINCE, Code, Path, quote_value
 from noetl.dsl.read.origins import Rewritten, Tree, plain
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.outcome import ErrorKind
@@ -129,6 +129,7 @@ def policy_rules(entries: Iterable[RetryEntry], report: ProblemReport) -> Tree:
     end = max((number for number, entry in enumerate(found, 1) if entry.polls), default=0)
     tries: dict[str, Tree] = {"count": "alike"} if end and len(found) > 1 else {}
     rules: list[Tree] = []
+    _note_polls(found, report)
     for number, entry in enumerate(found):
         then = _then(entry, report) | tries
         if number == end:
@@ -168,6 +169,13 @@ def repetition(
 
 
 # --- after errors, and polls ---
+
+
+def _note_polls(found: list[RetryEntry], report: ProblemReport) -> None:
+    for entry in found:
+        if entry.polls:
+            message = f"the guard reads what a call yielded, and is asked after successes {SINCE}"
+            report.add(Code.CHANGED, entry.path, message, "ask for error.kind where it is about errors")
 
 
 def _rules_of(entry: RetryEntry, then: Tree, *, among_polls: bool) -> list[Tree]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from noetl.dsl.dialects.classic import cases
@@ -14,8 +14,9 @@ from noetl.dsl.dialects.parts import SUCCEEDED, Guards, Item, Located, NewNames,
 from noetl.dsl.document import Classic, DocumentPart, Sink, Step, Tool
 from noetl.dsl.document.base import Parts, given_keys
 from noetl.dsl.document.identifiers import in_ctx, readable
+from noetl.dsl.document.retries import is_classic_retry
 from noetl.dsl.document.validation import warn_unknown
-from noetl.dsl.problems import Code, Path
+from noetl.dsl.problems import SINCE, Code, Path
 from noetl.dsl.read.origins import Origins, Rewritten, Tree, settle, value_at
 from noetl.dsl.read.report import ProblemReport
 from noetl.facts.json import Json
@@ -26,7 +27,7 @@ _CANONICAL: Final[Mapping[str, str]] = {
     "vars": "set: {ctx.<name>: ...}",
     "case": "next: {spec: {mode: first}, arcs: [{step, when, set}]}",
     "sink": "a task with spec.after behind the others",
-    "retry": "spec.policy.rules with do: retry after errors, and repeat: after successes",
+    "retry": "retry: {attempts, delay, backoff, jitter, when} after errors, and repeat: after successes",
 }
 _SCOPED: Final = ("ctx.", "vars.")
 
@@ -56,12 +57,12 @@ def _of_this_dialect(part: DocumentPart, path: Path, report: ProblemReport) -> b
     if isinstance(part, Classic):
         warn_unknown(part, path, report)
     if isinstance(part, Sink):
-        for key in _CANONICAL.keys() & (part.model_extra or {}).keys():
+        for key in _classic_keys(part.model_extra or {}):
             hint = "say it in the canonical form" if key == "retry" else "put it at the step"
             report.add(Code.MISPLACED, (*path, key), f"`{key}` stands inside of a sink", hint, at_key=True)
     if not isinstance(part, Step | Tool):
         return False
-    found = _CANONICAL.keys() & set(given_keys(part))
+    found = _classic_keys({key: getattr(part, key) for key in _CANONICAL.keys() & set(given_keys(part))})
     if ("repeat", "each") in itertools.pairwise(path):
         # What is rewritten are the tasks of steps.
         for key in sorted(found):
@@ -78,6 +79,19 @@ def _of_this_dialect(part: DocumentPart, path: Path, report: ProblemReport) -> b
             Code.MISPLACED, (*path, key), f"`{key}` is said of a step", "put it beside tool:", at_key=True
         )
     return bool(found or misplaced)
+
+
+def _classic_keys(part: object) -> Set[str]:
+    """The keys of a part that are of this dialect: a `retry` is in some of its forms."""
+    if not isinstance(part, Mapping):
+        return set()
+    found = _CANONICAL.keys() & part.keys()
+    return found if is_classic_retry(part.get("retry")) else found - {"retry"}
+
+
+def _retry_of_last_task(step: Located) -> Located | None:
+    """The `retry` of a step of this dialect; that of another one is the default of each task."""
+    return step.get("retry") if _classic_keys(step.value) else None
 
 
 class _Rewriter:
@@ -105,15 +119,16 @@ class _Rewriter:
     def steps(self, step: Located) -> list[Tree]:
         """A step, and the one that it takes besides."""
         items = items_of(step.get("tool"))
-        if _CANONICAL.keys().isdisjoint({*step.value, *(key for item in items for key in item.keys)}):
+        if not any(_classic_keys(part.value) for part in (step, *(item.tool for item in items))):
             return [step.moved]
         routes, found, further = self._routes(step)
-        made: dict[str, Tree] = {key: value for key, value in step.value.items() if key not in _CANONICAL}
+        rewritten = _classic_keys(step.value) and _CANONICAL.keys()
+        made: dict[str, Tree] = {key: value for key, value in step.value.items() if key not in rewritten}
         labels = NewNames({item.name for item in items})
         behind_it, assigned = self._behind(step, items, found, labels)
         if behind_it or items:
             made["tool"] = self._tool(step, items, behind_it, labels)
-        elif (retry := step.get("retry")) is not None:
+        elif (retry := _retry_of_last_task(step)) is not None:
             self._report.add(
                 Code.MISPLACED, retry.path, "there is no tool that could be called again", "add tool:"
             )
@@ -126,7 +141,7 @@ class _Rewriter:
     # --- tasks ---
 
     def _tool(self, step: Located, items: list[Item], behind_it: list[Tree], labels: NewNames) -> Tree:
-        retry = step.get("retry")
+        retry = _retry_of_last_task(step)
         trees = [self._item(item, retry if item is items[-1] else None, labels) for item in items]
         if retry is not None and trees:
             self._refuse_second(step, ("spec", "policy", "rules"), retry.path)
@@ -137,12 +152,18 @@ class _Rewriter:
 
     def _item(self, item: Item, of_step: Located | None, labels: NewNames) -> Tree:
         """A task, with what its own `retry` says, and the one of its step."""
-        found = [
-            entry for retry in (item.get("retry"), of_step) if retry is not None for entry in retry.items()
-        ]
+        said = [retry for retry in (item.get("retry"), of_step) if retry is not None]
+        kept = [retry for retry in said if not is_classic_retry(retry.value)]
+        found = [entry for retry in said if retry not in kept for entry in retry.items()]
         entries = [RetryEntry(entry, self._guards) for entry in found]
         changes: dict[str, Tree] = {}
-        if (rules := policy_rules(entries, self._report)) is not None:
+        rules = policy_rules(entries, self._report)
+        if kept and (rules is None or said[0] is kept[0]):
+            # What the step says is for a task that says nothing itself.
+            if kept[0] is of_step:
+                self._refuse_second(item.tool, ("spec", "policy", "rules"), of_step.path)
+            changes["retry"] = kept[0].moved
+        elif rules is not None:
             self._refuse_second(item.tool, ("spec", "policy", "rules"), found[0].path)
             spec = given.value if (given := item.get("spec")) is not None else {}
             policy = {**(spec.get("policy") or {}), "rules": Rewritten(rules, found[0].path)}
@@ -212,6 +233,8 @@ class _Rewriter:
         step behind it."""
         case, in_loop = step.get("case"), step.get("loop") is not None
         found = cases.rules(case, self._report, in_loop=in_loop) if case is not None else []
+        for rule in found:
+            self._note_iterations(rule)
         once = [rule for rule in found if in_loop and rule.sinks and rule.of_the_whole]
         routes = cases.router_of(found, self._guards)
         if not routes.choices and not once:
@@ -221,6 +244,12 @@ class _Rewriter:
             return cases.behind(routes, default, self._guards), found, []
         routes, further = step_behind(name.value, once, (routes, default), self._sinks, self._guards)
         return routes, [rule for rule in found if rule not in once], [further]
+
+    def _note_iterations(self, rule: cases.ClassicRule) -> None:
+        if rule.each and (rule.assigned or (rule.sinks and rule.names_exit)):
+            message = f"the rule acts for each iteration {SINCE}: its sinks and set were those of the loop"
+            hint = "ask for event.name == 'loop.done' where they are meant for the whole"
+            self._report.add(Code.CHANGED, rule.when.path, message, hint)
 
 
 def _variables(step: Located) -> dict[str, Tree]:

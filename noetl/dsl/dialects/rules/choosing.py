@@ -25,7 +25,7 @@ from noetl.dsl.dialects.rules.drafts import (
     names_of,
 )
 from noetl.dsl.dialects.rules.loop_regions import repeats_nothing
-from noetl.dsl.dialects.rules.parsing import branches, has_rules, onward, under
+from noetl.dsl.dialects.rules.parsing import branches, has_retry, has_rules, onward, under
 from noetl.dsl.dialects.rules.pipelines import pipeline, plain_pipeline
 from noetl.dsl.dialects.rules.sequence import SequenceBuilder
 from noetl.dsl.problems import Code, Path
@@ -143,6 +143,7 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[RuleDraft
         rule.assigned = {"step.rule": number, **named} if numbered else named
     ruled = (
         context.ruled
+        or has_retry(draft.body.get("retry"))
         or has_rules(draft.body.get("spec"))
         or has_rules(names_of(draft.body.get("loop")).get("spec"))
     )

@@ -24,6 +24,7 @@ from noetl.dsl.dialects.rules.drafts import (
 )
 from noetl.dsl.document import Arc, known_keys
 from noetl.dsl.document.misspelt import add_unknown_key
+from noetl.dsl.document.retries import is_classic_retry
 from noetl.dsl.problems import Code, Path, quote_value
 from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
@@ -250,13 +251,18 @@ def _tool(form: Mapping[str, Any], path: Path) -> RuleAction:
     elif "kind" in form:
         body = dict(form)
     called = form.get("label") or form.get("name") or ""
-    ruled = form.get(kind_key) == "workbook" or has_rules(form.get("spec"))
+    ruled = form.get(kind_key) == "workbook" or form.get("retry") is not None or has_rules(form.get("spec"))
     return RuleAction(called, path, body, ruled)
 
 
 def has_rules(spec: Any) -> bool:
     """Whether a `spec` says what follows from an attempt."""
     return names_of(names_of(spec).get("policy")).get("rules") is not None
+
+
+def has_retry(retry: Any) -> bool:
+    """Whether the `retry` of a step says what follows from an attempt of each of its tasks."""
+    return retry is not None and not is_classic_retry(retry)
 
 
 def branches(context: RewriteContext, run: Any, path: Path) -> list[Branch]:

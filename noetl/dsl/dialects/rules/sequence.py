@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from noetl.dsl.dialects.parts import reach
 from noetl.dsl.dialects.rules.drafts import (
@@ -25,6 +25,7 @@ from noetl.dsl.dialects.rules.drafts import (
     Work,
     Workflow,
 )
+from noetl.dsl.dialects.rules.parsing import has_retry
 from noetl.dsl.problems import Path
 from noetl.dsl.read.origins import Rewritten, Tree
 
@@ -133,7 +134,9 @@ class SequenceBuilder:
 
     def _shared_keys(self) -> dict[str, Tree]:
         """What the step says for all that it runs."""
-        shared = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
+        shared: dict[str, Any] = {key: self.source.body[key] for key in _SHARED if key in self.source.body}
+        if has_retry(_plain(self.source.body.get("retry"))):
+            shared["retry"] = self.source.body["retry"]
         if isinstance(spec := _plain(shared.get("spec")), dict):
             shared["spec"] = {key: value for key, value in spec.items() if key not in _OF_ENTRY}
             if isinstance(policy := spec.get("policy"), dict):
