@@ -300,7 +300,15 @@ def test_names_without_a_scope_are_local_to_tasks_and_ctx_on_steps(net_of: NetOf
         ),
         (
             "{in: [1], iterator: i, spec: {policy: {failure: {tolerate: {count: 2, percent: 10}}}}}",
-            ("sequential", None, Failure("best_effort", 2, 10.0)),
+            ("sequential", None, Failure("run_all", 2, 10.0)),
+        ),
+        (
+            "{in: [1], iterator: i, spec: {policy: {failure: {mode: fail_fast, tolerate: {count: 2}}}}}",
+            ("sequential", None, Failure("best_effort", 2)),
+        ),
+        (
+            "{in: [1], iterator: i, spec: {policy: {failure: {mode: run_all}}}}",
+            ("sequential", None, Failure("run_all")),
         ),
     ],
 )
