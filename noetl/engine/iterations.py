@@ -201,7 +201,7 @@ def reduce_writes(
     reducers: Mapping[str, str], writes: Iterable[Json], ctx: Json, inputs: Inputs
 ) -> dict[str, Json]:
     """ctx name → value: what the iterations wrote ((name, value) pairs for each), folded onto what
-    ctx has.
+    ctx has. What comes to nothing else is the neutral value of its reducer.
 
     Raises TemplateError where values do not fit their reducer.
     """
@@ -210,6 +210,9 @@ def reduce_writes(
         for name, value in pairs or ():
             before = folded[name] if name in folded else _load(_at(ctx, name), inputs)
             folded[name] = reduce_value(reducers[name], before, _load(value, inputs), name)
+    for name, reducer in reducers.items():
+        if (folded[name] if name in folded else _at(ctx, name)) is None:
+            folded[name] = neutral(reducer)
     return {name: inputs.hold(value) for name, value in folded.items()}
 
 
@@ -221,6 +224,18 @@ def _at(ctx: Json, path: str) -> Json:
 
 def _load(value: Json, inputs: Inputs) -> Json:
     return value if inputs.load is None else plain(load_value(value, inputs.load))
+
+
+def neutral(reducer: str) -> Json:
+    """What a reducer comes to over nothing: null where no value would do."""
+    match reducer:
+        case "sum":
+            return 0
+        case "append":
+            return []
+        case "merge":
+            return {}
+    return None
 
 
 def reduce_value(reducer: str, before: Json, value: Json, name: str = "x") -> Json:

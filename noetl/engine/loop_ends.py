@@ -57,6 +57,14 @@ def cancel_iteration(run: Run, index: int, reason: str) -> Draft:
     return Draft(fact, step=run.step, run_id=run.id, iteration=index, dedup_key=key)
 
 
+def end_loop(step: Transition, state: State, inputs: Inputs, run: Run, loop: LoopState) -> list[Draft]:
+    """The end of a loop whose iterations have all ended."""
+    rule = step.loop.failure if step.loop is not None else None
+    if loop.errors and rule is not None and not rule.tolerates(loop.failed_count, loop.count):
+        return fail_loop(step, run, loop, next(iter(loop.errors.values())))
+    return close_loop(step, state, inputs, run, loop)
+
+
 def close_loop(
     step: Transition,
     state: State,

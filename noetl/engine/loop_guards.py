@@ -16,8 +16,8 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.iterations import item_at, loop_result, members
 from noetl.engine.loop_ends import (
     ENOUGH,
-    close_loop,
     cut_loop,
+    end_loop,
     fail_loop,
     release,
     template_fault,
@@ -64,12 +64,12 @@ def ask_to_close(step: Transition, state: State, inputs: Inputs, run: Run, loop:
     """The end of a loop whose iterations have all ended; nothing where it stays open."""
     close = step.loop.close if step.loop is not None else None
     if close is None:
-        return close_loop(step, state, inputs, run, loop)
+        return end_loop(step, state, inputs, run, loop)
     try:
         holds = truth(close, progress_names(state, inputs, step, run, loop, close), load=inputs.load)
     except TemplateError as error:
         return fail_loop(step, run, loop, template_fault(step, error))
-    return close_loop(step, state, inputs, run, loop) if holds else []
+    return end_loop(step, state, inputs, run, loop) if holds else []
 
 
 def ask_growth(

@@ -204,13 +204,13 @@ def _add_lanes(plan: Plan, state: State, inputs: Inputs, run: Run, loop: LoopSta
 
 
 def stop_reason(step: Transition, loop: LoopState) -> ErrorInfo | None:
-    """The error that fails the loop: that of a claim, or the first failure that its policy does not
-    tolerate."""
+    """The error that ends the loop before its last iteration: that of a claim, or the first failure
+    where its policy lets it not go on."""
     if loop.cursor is not None and loop.cursor.error is not None:
         return loop.cursor.error
     if not loop.errors or step.loop is None:
         return None
-    if step.loop.failure.tolerates(loop.failed_count, loop.count):
+    if step.loop.failure.goes_on(loop.failed_count, loop.count):
         return None
     return next(iter(loop.errors.values()))
 

@@ -298,20 +298,26 @@ def file_of(config: Mapping[str, Template]) -> str:
 class Failure:
     """What the failure of a branch, or of a loop's iteration, means for the rest.
 
-    `tolerate_count` and `tolerate_percent` bound how many iterations may fail under best_effort.
+    `tolerate_count` and `tolerate_percent` bound how many iterations may fail: under best_effort
+    the loop ends as soon as more have, under run_all behind its last iteration. Without bounds
+    best_effort tolerates every failure, and run_all none.
     """
 
-    mode: Literal["fail_fast", "best_effort"] = "fail_fast"
+    mode: Literal["fail_fast", "best_effort", "run_all"] = "fail_fast"
     tolerate_count: int | None = None
     tolerate_percent: float | None = None
 
     def tolerates(self, failed: int, total: int) -> bool:
-        """Whether a loop over `total` items goes on after `failed` of them failed."""
+        """Whether a loop over `total` items of which `failed` have failed ends well."""
         if not failed or self.mode == "fail_fast":
             return not failed
         bounds = ((self.tolerate_count, failed), (self.tolerate_percent, 100 * failed / total))
         within = [found <= bound for bound, found in bounds if bound is not None]
-        return any(within) or not within
+        return any(within) or (not within and self.mode == "best_effort")
+
+    def goes_on(self, failed: int, total: int) -> bool:
+        """Whether such a loop begins further iterations."""
+        return self.mode == "run_all" or self.tolerates(failed, total)
 
 
 @dataclass(frozen=True, slots=True)

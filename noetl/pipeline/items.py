@@ -48,8 +48,8 @@ def item_end(task: Task, item: int, outcome: Outcome, verdict: Verdict) -> TaskI
 def is_over(loop: Loop, items: Items, verdict: Verdict) -> bool:
     """Whether no other item follows: there is none, too many have failed, or a jump leads
     elsewhere."""
-    tolerated = loop.failure.tolerates(len(items.errors), items.count)
-    return items.index >= items.count or not tolerated or verdict.do == "jump"
+    goes_on = loop.failure.goes_on(len(items.errors), items.count)
+    return items.index >= items.count or not goes_on or verdict.do == "jump"
 
 
 def whole(loop: Loop, items: Items) -> Outcome:

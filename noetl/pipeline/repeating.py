@@ -24,6 +24,7 @@ from noetl.pipeline.failures import CannotGoOn, blame
 from noetl.pipeline.model import Calls
 from noetl.pipeline.names import TemplateScope
 from noetl.pipeline.policy import holds, read_seconds
+from noetl.pipeline.standstill import refuse_standstill
 
 #: The kind whose results are responses: paths lead into their body.
 _HTTP: Final = "http"
@@ -85,10 +86,12 @@ def first_page(pages: Pages, sight: TemplateScope, load: Load) -> JsonMap:
 def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outcome: Outcome) -> TaskCallDone:
     """What is recorded of a call that went well, and whether another one follows.
 
-    Raises TemplateError, BadRequest and what `load` raises."""
+    Raises TemplateError, BadRequest, LimitExceeded and what `load` raises."""
     number = calls.count + 1
     kept = _collect_call(task, repeat, answer)
     wanted = _request(task, repeat, answer)
+    if wanted is not None:
+        refuse_standstill(repeat, calls, (answer.request, wanted), kept, answer.load)
     follows = wanted is not None and number < whole_number("max", repeat.max, answer.in_rules, answer.load)
     delay = 0.0
     if follows:

@@ -112,7 +112,7 @@ def test_an_upsert_changes_what_is_there_and_the_last_of_a_key_wins(tool: Postgr
     keys_only = run(tool, table="rows_test.t", mode="upsert", key=["a", "b"], rows=[{"a": 1, "b": "x"}])
 
     assert outcome.result["rows_written"] == 2
-    assert outcome.meta["warnings"] == ["Rows left out because a later one has their key: 1"]
+    assert outcome.meta["warnings"] == ["Rows merged with a later one that has their key: 1"]
     assert keys_only.ok
     assert rows(tool, "select * from rows_test.t order by a") == [
         {"a": 1, "b": "x", "n": "newer"},

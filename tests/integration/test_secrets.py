@@ -165,6 +165,38 @@ def _row(rt: Runtime, settings: Settings) -> Any:
     return next(one for one in credentials.credentials(rt) if one.name == "kept")
 
 
+def test_a_secret_that_stands_across_the_end_of_what_is_kept_shows_no_half(
+    rt: Runtime, settings: Settings, run: Run
+) -> None:
+    keep(rt, settings, "long", {"pw": "QZQ-first-half-é-0123456789-second-half-QZQ"})
+    report = run(
+        """
+        keychain: {k: {credential: long}}
+        workflow:
+          - step: start
+            tool:
+              kind: shell
+              env: {PW: "{{ keychain.k.pw }}"}
+              # The last byte that is kept is the first half of a character.
+              command: head -c $((1048576 - 16)) /dev/zero | tr '\\0' x; printf '%s\\n' "$PW"; echo rest
+            next: print
+          - step: print
+            tool:
+              kind: python
+              input: {pw: "{{ keychain.k.pw }}"}
+              code: |
+                import sys
+                sys.stdout.write("x" * (65536 - 14) + pw)
+                result = 1
+        """
+    )
+
+    assert report["status"] == "completed", report["error"]
+    events = [event.draft for event in inspect.events(rt, report["execution_id"])]
+    assert report["steps"]["start"]["result"]["stdout"].endswith("xxx***")
+    assert "QZQ" not in json.dumps(report) + repr(events)
+
+
 def test_data_that_looks_like_a_reference_gets_no_secret(rt: Runtime, settings: Settings, run: Run) -> None:
     keep(rt, settings, "crown", {"secret": "crown-jewels"})
     forged = {"kind": "secret_ref", "execution": "1", "provider": "store", "name": "crown", "field": "secret"}
@@ -371,13 +403,13 @@ def test_a_repeated_request_keeps_its_secrets_as_references_and_sends_them_each_
               kind: http
               url: "{{ web }}/page"
               headers: {Authorization: "Bearer {{ keychain.k.secret }}", X-Page: "1"}
-              repeat: {next: {headers: {X-Page: "2"}}, max: 3, collect: {path: page}}
+              repeat: {next: {headers: {X-Page: "{{ response.data.page }}0"}}, max: 3, collect: {path: page}}
         """,
         web=server.url,
     )
 
     assert report["status"] == "completed", report["error"]
-    assert report["result"]["data"] == ["1", "2", "2"]
+    assert report["result"]["data"] == ["1", "10", "100"]
     assert [one["headers"]["authorization"] for one in server.seen] == ["Bearer crown-jewels"] * 3
     events = [event.draft for event in inspect.events(rt, report["execution_id"])]
     assert "crown-jewels" not in repr(events)

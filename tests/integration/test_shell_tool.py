@@ -120,6 +120,37 @@ def test_a_call_that_cannot_run_says_why(
     assert message in failure.message
 
 
+STOPPED = "mkdir -p out\nno-such-tool-xyz --export out/rows.csv\necho uploaded"
+
+
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [
+        ({"command": STOPPED}, 127),
+        ({"commands": [STOPPED, "echo more"]}, 127),
+        ({"command": "exit 3 | cat"}, 3),
+        ({"command": "false || true; if false; then exit 4; fi; echo end"}, 0),
+        ({"argv": ["bash", "-c", "false; true"]}, 0),
+    ],
+)
+def test_a_text_ends_at_the_first_command_that_fails(
+    registry: Registry, config: dict[str, Any], status: int
+) -> None:
+    call = Call("shell", config, {}, {"errexit": True}, Where("1", "r", "s"), "t", 1, "key", GUARD_S)
+    outcome = registry.run(call)
+    assert isinstance(outcome, Outcome)
+    shell = outcome.result if outcome.ok else outcome.extras["shell"]
+    assert (shell["exit_code"], "uploaded" in shell["stdout"], "more" in shell["stdout"]) == (
+        status,
+        False,
+        False,
+    )
+
+
+def test_a_task_of_a_net_that_says_nothing_of_it_runs_to_its_end(registry: Registry) -> None:
+    assert run(registry, command=STOPPED).result["stdout"] == "uploaded\n"
+
+
 def test_long_output_is_cut_at_a_megabyte_and_said_so(registry: Registry) -> None:
     outcome = run(registry, command="head -c 30000000 /dev/zero | tr '\\0' x")
     assert (len(outcome.result["stdout"]), outcome.result["truncated"]) == (1024 * 1024, True)

@@ -265,7 +265,7 @@ def test_an_upsert_changes_what_is_there_and_the_last_of_a_key_wins(tool: Sqlite
     )
 
     assert outcome.result["rows_written"] == 2
-    assert outcome.meta["warnings"] == ["Rows left out because a later one has their key: 1"]
+    assert outcome.meta["warnings"] == ["Rows merged with a later one that has their key: 1"]
     assert rows(tool, "select * from t order by id") == [
         {"id": 1, "n": "new"},
         {"id": 2, "n": "b"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from noetl.dsl.read.python_code import Fault, parse_python, templates_between
 from noetl.facts.json import JsonMap
@@ -22,6 +23,23 @@ _REACHES_ALL = frozenset(
         *("f_globals", "f_locals", "f_back"),
     }
 )
+
+
+#: How bash counts, outside of what is an expression or is kept as written already.
+_COUNTING: Final = re.compile(
+    r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}|\{\{.*?\}\}|\{%.*?%\}|\$\{#", re.DOTALL
+)
+_KEPT: Final = "${% raw %}{#{% endraw %}"
+
+
+def keep_counting(value: Template) -> Template:
+    """A command line, or a list of them, in which `${#` begins no comment of a template."""
+    match value:
+        case str():
+            return _COUNTING.sub(lambda part: _KEPT if part[0] == "${#" else part[0], value)
+        case list():
+            return [keep_counting(one) if isinstance(one, str) else one for one in value]
+    return value
 
 
 def verbatim_keys(kind: KindInfo, config: Mapping[str, Template], spec: JsonMap) -> tuple[str, ...]:

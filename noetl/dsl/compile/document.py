@@ -18,7 +18,7 @@ from noetl.dsl.compile.key import compile_key
 from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.labels import compile_labels
 from noetl.dsl.compile.limits import compile_limits
-from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop
+from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop, of_branches
 from noetl.dsl.compile.policies import admission, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.scopes import (
@@ -55,7 +55,8 @@ def compile_document(context: Context) -> Net | None:
     context.step_names = frozenset(step.step for step in document.workflow or [] if step.step is not None)
     context.workbook = workbook_entries(context)
     spec = (document.executor or Executor()).spec or ExecutorSpec()
-    failure = failure_of(context, spec, _EXECUTOR_SPEC) or Failure()
+    failure = failure_of(context, spec, _EXECUTOR_SPEC)
+    failure = of_branches(context, failure, _EXECUTOR_SPEC, loops=False) or Failure()
     transitions = try_undoing_again(
         tuple(_transition(context, name, step, path, failure) for name, step, path in steps)
     )
@@ -145,6 +146,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     made_loop = None
     if step.loop is not None:
         made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
+    branches = of_branches(context, own_failure, (*path, "spec"), loops=step.loop is not None)
     tasks = pipeline(context, step.tool, (*path, "tool"), site)
     onwards = routes(context, step.next, (*path, "next"), name)
     args, iterated = _inputs(context, step, path, name, made_loop)
@@ -160,7 +162,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         iteration=_iteration(context, step, (*path, "iteration")),
         args=args,
         set=assignments(context, step, path, PipelineSite(name), "ctx"),
-        failure=own_failure or around,
+        failure=branches or around,
         deadline=_deadline(context, spec, (*path, "spec", "deadline"), name),
         compensate=compile_compensation(context, step, path),
         cleanup=find_step(context, step.finally_, (*path, "finally")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from noetl.dsl.compile.context import Context, PipelineSite, as_number, whole_number
@@ -47,7 +48,7 @@ def loop(
         iterator=iterator,
         mode=_mode(context, part, spec, (*at, "mode")),
         max_in_flight=width,
-        failure=failure_of(context, spec, at) or step_failure or Failure(),
+        failure=_of_iterations(failure_of(context, spec, at) or step_failure or Failure()),
         reduce=reducers(context, part, path),
         commit=spec.commit,
         cursor=claim,
@@ -137,6 +138,25 @@ def failure_of(context: Context, spec: TaskSpec | None, path: Path) -> Failure |
     return Failure(mode, tolerate.count, percent)
 
 
+def _of_iterations(failure: Failure) -> Failure:
+    """What a failure means for the other iterations. A bound of `best_effort` is looked at when all
+    have run; one of `fail_fast` at each failure, which is what nets call best_effort."""
+    if failure.tolerate_count is None and failure.tolerate_percent is None:
+        return failure
+    return replace(failure, mode="best_effort" if failure.mode == "fail_fast" else "run_all")
+
+
+def of_branches(context: Context, failure: Failure | None, path: Path, *, loops: bool) -> Failure | None:
+    """What a failure means for other branches; None where the spec at `path` says nothing of
+    them."""
+    if failure is None or failure.mode != "run_all":
+        return failure
+    if not loops:
+        hint = "write it in the spec of a loop, or best_effort here"
+        context.report.add(Code.VALUE, (*path, "policy", "failure", "mode"), "run_all is about loops", hint)
+    return None
+
+
 def iterator_of(context: Context, part: Loop | TaskLoop, path: Path) -> str | None:
     """What the items are called; None where they cannot be called so."""
     if part.iterator is None:
@@ -190,4 +210,5 @@ def task_loop(context: Context, entry: ToolEntry, site: PipelineSite) -> NetLoop
     if iterator is None:
         return None
     context.use((*path, "in"), part.in_, site.step)
-    return NetLoop(part.in_, iterator, failure=failure_of(context, spec, (*path, "spec")) or Failure())
+    failure = failure_of(context, spec, (*path, "spec")) or Failure()
+    return NetLoop(part.in_, iterator, failure=_of_iterations(failure))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl.dsl.compile.caching import cache_lines, compile_cache
-from noetl.dsl.compile.code import names_read, verbatim_keys, wants_context
+from noetl.dsl.compile.code import keep_counting, names_read, verbatim_keys, wants_context
 from noetl.dsl.compile.context import WORKBOOK, CompiledCall, Context, PipelineSite, assignments
 from noetl.dsl.compile.demands import expectation_of, find_demands
 from noetl.dsl.compile.entries import (
@@ -75,6 +75,9 @@ def _task(
     if kind is None or not context.may_share(shared, entry.path):
         return None
     configured, given = _config(context, entry, kind, site), _args(context, entry, site)
+    configured |= {
+        key: (keep_counting(value), path) for key, (value, path) in configured.items() if key in kind.quoted
+    }
     configured, bare = compile_forms(context, kind, configured, site.step)
     config = {key: value for key, (value, _) in configured.items()}
     paths = {key: path for key, (_, path) in configured.items()}

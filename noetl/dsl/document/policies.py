@@ -121,7 +121,7 @@ class Tolerate(DocumentPart):
 class FailurePolicy(DocumentPart):
     """What one failure means for the rest."""
 
-    mode: Literal["fail_fast", "best_effort"] | None = None
+    mode: Literal["fail_fast", "best_effort", "run_all"] | None = None
     tolerate: Tolerate | None = None
 
 

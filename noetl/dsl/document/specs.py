@@ -112,6 +112,8 @@ class TaskSpec(DocumentPart):
     timeout: Annotated[int | float | str | dict[str, Any] | None, Key("duration")] = None
     render: Annotated[bool | None, Key(is_reserved=True)] = None
     quote: Annotated[bool | None, Key(is_reserved=True)] = None
+    errexit: Annotated[bool | None, Key(is_reserved=True)] = None
+    """Of shell: whether a text ends at the first command in it that fails; it does by default."""
     isolation: Literal["inline", "process", "sandbox"] | None = None
     memory_mb: int | float | None = None
     """Memory limit of python and shell, from 16 to 1,048,576."""

@@ -12,7 +12,7 @@ from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.quantum.config import shapes
 from noetl.quantum.config.shapes import AnyBuilder, SchemaOf
-from noetl.tools.kit.declaration import ToolConfig
+from noetl.tools.kit.declaration import Duration, ToolConfig
 
 Action: TypeAlias = Literal[
     "run", "expect", "estimate", "submit", "poll", "fetch", "cancel", "compile", "verify"
@@ -83,11 +83,11 @@ class Split(ToolConfig):
 
 
 class Polling(ToolConfig):
-    """How often a job is looked after, in seconds."""
+    """How often a job is looked after."""
 
-    every: float = Field(default=2.0, gt=0, description="The first pause.")
+    every: Duration = Field(default=2.0, gt=0, description="The first pause.")
     backoff: float = Field(default=1.5, ge=1, description="Each pause is so many times the one before.")
-    max: float = Field(default=300.0, gt=0, description="The longest pause.")
+    max: Duration = Field(default=300.0, gt=0, description="The longest pause.")
 
 
 class QuantumConfig(ToolConfig):

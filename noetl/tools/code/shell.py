@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,6 +22,9 @@ from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 
 #: Bytes of stdout and of stderr that a result keeps.
 KEPT = 1024 * 1024
+_BASH: Final = "/bin/bash"
+#: A text ends at the first command in it that fails, also where that stands in a pipe.
+_STOPS: Final = ("-e", "-o", "pipefail")
 #: Longest line of stderr that an error message repeats, in characters.
 LONGEST_LINE = 500
 
@@ -73,6 +77,14 @@ class Shell(Tool):
     that is one template is used as it is. What a command hands to another shell (`bash -c "…"`,
     `ssh`, `eval`) is read there again, unquoted: use `argv`, `env` or `stdin`.
 
+    A text fails at the first command in it that does (`set -e`), and a pipe where any of its
+    commands does (`set -o pipefail`, of bash). Behind `|| true`, and in the condition of an `if`,
+    a command may fail; so may one that writes to a reader that has seen enough (`… | head -1`) with
+    `|| [ $? = 141 ]` behind it. `spec.errexit: false` runs a text to its end, whose last command
+    then counts.
+
+    Bash's `${#list[@]}` is read as bash reads it: `${#` begins no comment of a template.
+
     Commands start in the playbook's directory ([files](../operations.md#files)); `$SCRATCH` and
     `$TMPDIR` are a directory of the call. `spec.isolation: sandbox` is that of
     [python](python.md) tasks: there the playbook's directory can only be read.
@@ -106,6 +118,8 @@ class Shell(Tool):
         spellings={"cmds": Spelling("commands")},
         required=(("command", "argv", "commands"),),
         quoted=("command", "commands"),
+        # Nets that were stored before do not say it: there a text ends with its last command.
+        defaults={"errexit": True},
     )
 
     def __init__(self, services: Services) -> None:
@@ -119,7 +133,7 @@ class Shell(Tool):
                 "client_error", "A command runs in a separate process: spec.isolation cannot be inline."
             )
         request = ShellRequest(
-            commands=_commands(config),
+            commands=_commands(config, stops=call.spec.get("errexit") is True),
             env=user_code.environment(config.env),
             cwd=self._directory(call, config.cwd),
             stdin=config.stdin,
@@ -164,21 +178,25 @@ class Shell(Tool):
         self._runners.close()
 
 
-def _commands(config: ShellConfig) -> list[list[str]]:
+def _commands(config: ShellConfig, *, stops: bool) -> list[list[str]]:
     given = config.commands or [config.argv or config.command or ""]
     for number, one in enumerate(given, 1):
         if not one or not one[0]:
             raise ToolError("client_error", f"Command {number} of the shell task is empty.")
         if any("\0" in argument for argument in one):
             raise ToolError("client_error", f"Command {number} of the shell task contains a NUL character.")
-    shell = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
-    return [[shell, "-c", one] if isinstance(one, str) else one for one in given]
+    # Not every sh knows `pipefail`.
+    shell = [_BASH, *_STOPS] if stops else [_BASH]
+    if not Path(_BASH).exists():
+        shell = ["/bin/sh", "-e"] if stops else ["/bin/sh"]
+    return [[*shell, "-c", one] if isinstance(one, str) else one for one in given]
 
 
 def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     code = reply.value["exit_code"]
     status = code if code >= 0 else 128 - code
-    result = {"exit_code": status, "stdout": reply.stdout.text, "stderr": reply.stderr.text}
+    stdout, stderr = user_code.shown_text(reply.stdout), user_code.shown_text(reply.stderr)
+    result = {"exit_code": status, "stdout": stdout, "stderr": stderr}
     meta: dict[str, Json] = {
         k: v for k, v in user_code.printed_text(reply).items() if k not in ("stdout", "stderr")
     }
@@ -187,7 +205,7 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     if status == 0:
         return succeeded(result, meta)
     which = f"Command {reply.value['command'] + 1}" if several else "The command"
-    lines = reply.stderr.text.strip().splitlines()
+    lines = stderr.strip().splitlines()
     last = f": {lines[-1].strip()[:LONGEST_LINE]}" if lines else "."
     message = f"{which} {_ending(status)}{last}"
     # Killed from outside, mostly because the machine's memory ran out: another attempt may help.

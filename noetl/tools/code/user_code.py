@@ -26,6 +26,7 @@ from noetl.tools.code.runner.exchange import Listen
 from noetl.tools.code.runner.requests import CodeLimits, PrintedText, PythonRequest, RunnerReply
 from noetl.tools.code.runner.sandbox import NoSandbox
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.call_secrets import current_mask
 from noetl.tools.kit.files import FilePolicy
 
 #: From the laxest to the strictest.
@@ -188,13 +189,18 @@ def context(call: Call, code: str) -> Mapping[str, Json] | None:
     return dict(call.args) if call.context is None else call.context()
 
 
+def shown_text(printed: PrintedText) -> str:
+    """What was printed, without the beginning of a secret where it was cut."""
+    return current_mask().cut(printed.text) if printed.truncated else printed.text
+
+
 def printed_text(reply: RunnerReply) -> dict[str, Json]:
     """`stdout` and `stderr` for the outcome's meta, with `truncated` where some of it was
     dropped."""
     meta: dict[str, Json] = {}
     for name, kept in (("stdout", reply.stdout), ("stderr", reply.stderr)):
         if kept.size:
-            meta[name] = kept.text
+            meta[name] = shown_text(kept)
         if kept.truncated:
             meta["truncated"] = True
             meta[f"{name}_bytes"] = kept.size

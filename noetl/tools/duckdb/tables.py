@@ -15,7 +15,8 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
 from noetl.tools.kit.references import rows_in, rows_of
-from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_rows, plan, quote, quote_text
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
+from noetl.tools.sql.rows import TableWrite, batches, quote, quote_text
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
@@ -144,21 +145,22 @@ def write_rows(
     """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError,
     and what DuckDB raises."""
     planned = plan(write, *describe_table(connection, write), fold=True)
-    if "BLOB" in planned.types:
-        # DuckDB does not say which row holds what is not base64.
-        for _ in decode_rows(planned, ("BLOB",)):
-            pass
+    # DuckDB does not say which row holds what is not base64.
+    check_bytes(planned, ("BLOB",))
     if write.mode == "replace":
         connection.execute(write.delete)
-    text, shape = _insert(planned)
-    for batch in batches(write):
-        go_on()
-        connection.execute(text, {"rows": batch, "shape": shape})
+    for part in planned.parts():
+        text, shape = _insert(part)
+        for batch in batches(part.rows, part.columns):
+            go_on()
+            connection.execute(text, {"rows": batch, "shape": shape})
     return write.result()
 
 
-def describe_table(connection: DuckDBPyConnection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
-    """Columns of the table and their types; where there is none, the tables that there are."""
+def describe_table(
+    connection: DuckDBPyConnection, write: TableWrite
+) -> tuple[dict[str, TableColumn], list[str]]:
+    """Columns of the table; where there is none, the tables that there are."""
     import duckdb  # see `DatabaseSetup`
 
     try:
@@ -169,16 +171,19 @@ def describe_table(connection: DuckDBPyConnection, write: TableWrite) -> tuple[d
             connection.execute("ROLLBACK")
         tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         return {}, [str(row[0]) for row in tables]
-    return {str(row[0]): str(row[1]) for row in described}, []
+    known = {
+        str(name): TableColumn(str(kind), default is not None) for name, kind, _, _, default, _ in described
+    }
+    return known, []
 
 
-def _insert(planned: WritePlan) -> tuple[str, str]:
+def _insert(part: WritePlan) -> tuple[str, str]:
     """The statement, and the types that it reads JSON into."""
-    kinds = {f"c{index}": kind for index, kind in enumerate(planned.types)}
+    kinds = {f"c{index}": kind for index, kind in enumerate(part.types)}
     shape = {name: kind if _DIRECT.fullmatch(kind) else "VARCHAR" for name, kind in kinds.items()}
     values = ", ".join(_value(name, kind, shape[name]) for name, kind in kinds.items())
     source = "SELECT unnest(from_json_strict($rows, $shape), max_depth := 2)"
-    text = f"INSERT INTO {planned.into} SELECT {values} FROM ({source}) AS r{planned.extra}"  # noqa: S608
+    text = f"INSERT INTO {part.into} SELECT {values} FROM ({source}) AS r{part.extra}"  # noqa: S608
     return text, json.dumps([shape])
 
 

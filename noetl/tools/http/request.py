@@ -16,7 +16,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.declaration import ToolConfig
+from noetl.tools.kit.declaration import Duration, ToolConfig
 from noetl.tools.kit.http.answer import Form
 from noetl.tools.kit.http.auth import login_of, open_credential
 from noetl.tools.kit.http.messages import HttpRequest, RequestLimits, header_fields, pairs, text_of
@@ -28,11 +28,11 @@ CONNECT_S = 10.0
 _BODIES = ("json", "payload", "body", "data", "form")
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[Duration, Field(gt=0)]
 
 
 class Timeouts(BaseModel):
-    """Seconds for connecting, for each wait for bytes, and for the whole call."""
+    """How long connecting, each wait for bytes, and the whole call may take."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,7 +75,7 @@ class HttpConfig(ToolConfig):
         description="Parts of a multipart form: text, or `{filename, content or base64, content_type}`.",
     )
     timeout: Seconds | Timeouts | None = Field(
-        default=None, description="Seconds for the whole call (60), or `{connect, read, total}`."
+        default=None, description="How long the whole call may take (60), or `{connect, read, total}`."
     )
     verify: bool | str = Field(default=True, description="Check certificates; or a file with authorities.")
     allow_redirects: bool = Field(default=True, description="Follow up to 5 redirects.")

@@ -6,15 +6,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from noetl.errors import ToolError
+from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.net.model import KindInfo
+
+
+def _read_duration(value: object) -> object:
+    return seconds(value) if isinstance(value, str) else value
+
+
+#: Seconds, written as any duration. Bounds stand at the keys.
+Duration: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_read_duration),
+    Field(allow_inf_nan=False),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]}),
+]
 
 
 class ToolConfig(BaseModel):

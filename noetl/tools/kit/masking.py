@@ -4,6 +4,7 @@ in a call."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.parse import SplitResult, quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
@@ -22,6 +23,8 @@ MASK: Final = "***"
 #: `password` wherever it occurs would tear up innocent data.
 SHORTEST: Final = 6
 _WORD: Final = re.compile(r"[a-z]{0,9}")
+#: A part of a path that nobody would make up: long, or with digits in it.
+_TOKEN: Final = re.compile(r"(?=.*[0-9]).{8,}|.{20,}")
 #: Texts looked through at once: enough that most results take one look, few enough that memory
 #: stays flat.
 _CHARS: Final = 1_000_000
@@ -217,17 +220,28 @@ def texts_of(value: Json) -> Iterator[str]:
 
 
 def _inside(text: str) -> Iterator[str]:
-    """The password of an address, and the lines of a key."""
+    """The password and the tokens of an address, and the lines of a key."""
     if "://" in text:
-        try:
-            password = urlsplit(text).password
-        except ValueError:
-            password = None
-        if password:
-            yield unquote(password)
+        with contextlib.suppress(ValueError):
+            yield from _inside_address(urlsplit(text.strip()))
     if "\n" in text.strip():
         yield from (line for line in text.splitlines() if len(line.strip()) >= 4 * SHORTEST)
         yield text.strip()
+
+
+def _inside_address(address: SplitResult) -> Iterator[str]:
+    """Its password, and of one that a service is called at what tells whoever knows it from others:
+    the values of its parameters, and the parts of its path that look like tokens."""
+    if address.password:
+        yield unquote(address.password)
+    if address.scheme.lower() not in ("http", "https"):
+        return
+    for part in (*address.query.split("&"), *address.fragment.split("&")):
+        value = part.rpartition("=")[2]
+        yield from (value, unquote_plus(value))
+    for part in address.path.split("/"):
+        if _TOKEN.fullmatch(part):
+            yield from (part, unquote(part))
 
 
 def spellings(secret: str) -> set[str]:

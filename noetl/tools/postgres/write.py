@@ -13,14 +13,18 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.sql.rows import TableWrite, WritePlan, batches, decode_rows, plan, quote
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
+from noetl.tools.sql.rows import TableWrite, batches, quote
 from noetl.tools.sql.text import BoundStatement
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
 
+#: What is inserted through a view, or a foreign table, gets the defaults of the table behind it.
 _COLUMNS = """
-    SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+    SELECT attname, format_type(atttypid, atttypmod),
+        atthasdef OR attidentity <> '' OR typdefault IS NOT NULL OR relkind NOT IN ('r', 'p'), attnotnull
+    FROM pg_attribute JOIN pg_type t ON t.oid = atttypid JOIN pg_class c ON c.oid = attrelid
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 _OTHERS = """
     SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'f')
@@ -69,16 +73,22 @@ def write_rows(
         if write.mode == "replace":
             cursor.execute(write.delete)
         if write.mode == "copy":
-            _copy(cursor, planned, go_on)
-        else:
-            _insert(cursor, planned, go_on)
+            check_bytes(planned, ("bytea",))
+        for part in planned.parts():
+            if write.mode == "copy":
+                _copy(cursor, part, go_on)
+            else:
+                _insert(cursor, part, go_on)
     return write.result()
 
 
-def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[str, str], list[str]]:
-    """Columns of the table and their types; where there is none, the tables that there are."""
+def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[str, TableColumn], list[str]]:
+    """Columns of the table; where there is none, the tables that there are."""
     cursor.execute(_COLUMNS, (write.target,))
-    known = dict(cursor.fetchall())
+    known = {
+        name: TableColumn(kind, has_default, required and not has_default)
+        for name, kind, has_default, required in cursor.fetchall()
+    }
     others: list[str] = []
     if not known:
         cursor.execute(_OTHERS)
@@ -86,30 +96,30 @@ def describe_table(cursor: extensions.cursor, write: TableWrite) -> tuple[dict[s
     return known, others
 
 
-def _insert(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
+def _insert(cursor: extensions.cursor, part: WritePlan, go_on: Callable[[], None]) -> None:
     """The server takes the rows apart by the types of the columns: arrays, documents and exact
     numbers alike."""
     fields = ", ".join(
-        f"c{index} {'text' if kind == 'bytea' else kind}" for index, kind in enumerate(planned.types)
+        f"c{index} {'text' if kind == 'bytea' else kind}" for index, kind in enumerate(part.types)
     )
-    values = ", ".join(
+    cells = [
         f"decode(r.c{index}, 'base64')" if kind == "bytea" else f"r.c{index}"
-        for index, kind in enumerate(planned.types)
-    )
-    head = f"INSERT INTO {planned.into} SELECT {values} FROM json_to_recordset("  # noqa: S608 - quoted
-    tail = f"::json) AS r({fields}){planned.extra}"
+        for index, kind in enumerate(part.types)
+    ]
+    head = f"INSERT INTO {part.into} SELECT {part.values(cells)} FROM json_to_recordset("  # noqa: S608 - quoted
+    tail = f"::json) AS r({fields}){part.extra}"
     # Of a name every `%` is doubled: the driver looks for its own.
     text = head.replace("%", "%%") + "%s" + tail.replace("%", "%%")
-    for batch in batches(planned.write):
+    for batch in batches(part.rows, part.columns):
         go_on()
         cursor.execute(text, (batch,))
 
 
-def _copy(cursor: extensions.cursor, planned: WritePlan, go_on: Callable[[], None]) -> None:
-    lines = ("\t".join(map(_cell, row, planned.types)) + "\n" for row in decode_rows(planned, ("bytea",)))
+def _copy(cursor: extensions.cursor, part: WritePlan, go_on: Callable[[], None]) -> None:
+    lines = ("\t".join(map(_cell, row, part.types)) + "\n" for row in decode_rows(part, ("bytea",)))
     while text := "".join(itertools.islice(lines, _LINES)):
         go_on()
-        cursor.copy_expert(f"COPY {planned.into} FROM STDIN", io.BytesIO(text.encode()))
+        cursor.copy_expert(f"COPY {part.into} FROM STDIN", io.BytesIO(text.encode()))
 
 
 def _cell(value: object, kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
@@ -25,6 +25,8 @@ _SAME = "The same as `command`."
 _WITH_OBJECT: Final = frozenset({"create", "drop", "alter"})
 #: Words between such a verb and what it is about.
 _BETWEEN: Final = frozenset({"or", "replace", "temp", "temporary", "unique", "unlogged", "global", "local"})
+#: What becomes of a column that a row does not name, and others do.
+Missing: TypeAlias = Literal["keep", "null", "default", "fail"]
 _WRITES: Final = ("insert", "update", "delete", "merge")
 
 
@@ -62,6 +64,12 @@ class SqlConfig(ToolConfig):
     key: str | list[str] | None = Field(
         default=None, description="Columns that tell rows apart, for `mode: upsert`."
     )
+    missing: Missing = Field(
+        default="keep",
+        description="What becomes of a column that a row does not name and others do: it stays as it is in a "
+        "row that is there, and gets its default in one that is added (`keep`); it is null; it gets its "
+        "default in both; or the task fails.",
+    )
 
     @model_validator(mode="after")
     def _one_command(self) -> SqlConfig:
@@ -75,7 +83,9 @@ class SqlConfig(ToolConfig):
     @model_validator(mode="after")
     def _sql_or_rows(self) -> SqlConfig:
         if self.table is None:
-            stray = next((name for name in ("rows", "mode", "key") if name in self.model_fields_set), None)
+            stray = next(
+                (name for name in ("rows", "mode", "key", "missing") if name in self.model_fields_set), None
+            )
             if stray is not None:
                 raise ValueError(f"`{stray}` is about writing rows; name the `table` that they go to")
             return self

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.nearest import nearest
 from noetl.facts.reference import Lazy
 from noetl.tools.kit.references import load_reference, pages, rows_of
-from noetl.tools.sql.config import SqlConfig
+from noetl.tools.sql.config import Missing, SqlConfig
 from noetl.usecases.ports import Results
 
 #: Rows, and characters of JSON text, that one statement carries at most.
@@ -29,7 +26,8 @@ class TableWrite:
     """Rows on their way into a table. `table` is its name in parts; `columns` are those that any
     row has.
 
-    `repeated` counts rows left out because a later one has the same key.
+    `missing` says what becomes of a column that a row does not name. `repeated` counts rows whose
+    key comes again.
     """
 
     table: tuple[str, ...]
@@ -38,6 +36,7 @@ class TableWrite:
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
     repeated: int = 0
+    missing: Missing = "keep"
 
     @property
     def name(self) -> str:
@@ -55,15 +54,15 @@ class TableWrite:
         return f"DELETE FROM {self.target}"  # noqa: S608 - quoted
 
     def pages(self) -> Iterator[Sequence[JsonMap]]:
-        """The rows in order, in parts that are in memory; of those with one key a part holds the
-        last only. Raises ToolError(client_error) where one is no mapping."""
+        """The rows in order, in parts that are in memory; of those with one key there is one in a
+        part. Raises ToolError(client_error) where one is no mapping."""
         if not isinstance(self.rows, Lazy):
             yield self.rows
             return
         start = 0
         for page in self.rows.pages():
             _check_rows(page, start)
-            yield _last_of_each(page, self.key)
+            yield _one_of_each(page, self.key, self.missing)
             start += len(page)
 
     def result(self) -> dict[str, Json]:
@@ -79,31 +78,12 @@ class TableWrite:
     def warnings(self) -> list[str]:
         if not self.repeated:
             return []
-        return [f"Rows left out because a later one has their key: {self.repeated}"]
-
-
-@dataclass(frozen=True, slots=True)
-class WritePlan:
-    """A write against a table as it is: `names` are its own names of the columns, `types` their
-    types.
-
-    `extra` completes the INSERT for an upsert.
-    """
-
-    write: TableWrite
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    extra: str = ""
-
-    @property
-    def into(self) -> str:
-        """The table with its columns, for INSERT INTO and COPY."""
-        return f"{self.write.target} ({', '.join(map(quote, self.names))})"
-
-    def insert_marks(self) -> str:
-        """The INSERT of one row, with a `?` for each column."""
-        marks = ", ".join("?" for _ in self.names)
-        return f"INSERT INTO {self.into} VALUES ({marks}){self.extra}"  # noqa: S608 - quoted
+        what = (
+            "merged with a later one that has"
+            if self.missing == "keep"
+            else "left out because a later one has"
+        )
+        return [f"Rows {what} their key: {self.repeated}"]
 
 
 def quote(name: str) -> str:
@@ -135,8 +115,13 @@ def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | 
         raise _unusable("`rows` hold no columns: every row is an empty mapping.", "BadRows")
     if rows and (missing := next((name for name in config.keys if name not in columns), None)):
         raise _unusable(f"`key` names the column '{missing}', which no row has.", "BadKey")
-    kept = rows if isinstance(rows, Lazy) else _last_of_each(rows, config.keys)
-    return TableWrite(table_of(config.table), config.mode, kept, columns, config.keys, len(rows) - len(kept))
+    if config.missing == "fail":
+        _refuse_gaps(rows, columns)
+    kept = rows if isinstance(rows, Lazy) else _one_of_each(rows, config.keys, config.missing)
+    repeated = len(rows) - len(kept)
+    return TableWrite(
+        table_of(config.table), config.mode, kept, columns, config.keys, repeated, config.missing
+    )
 
 
 def _unusable(message: str, type: str) -> ToolError:
@@ -180,6 +165,18 @@ def _check_rows(rows: Sequence[Json], start: int) -> None:
             )
 
 
+def _refuse_gaps(rows: Sequence[JsonMap], columns: Sequence[str]) -> None:
+    every = (row for page in pages(rows) for row in page)
+    for index, row in enumerate(every):
+        if len(row) < len(columns):
+            name = next(name for name in columns if name not in row)
+            raise _unusable(
+                f"Row {index} (from 0) of `rows` does not name the column '{name}', which others do: "
+                "name it, or say with `missing: keep`, `null` or `default` what becomes of it.",
+                "MissingColumn",
+            )
+
+
 def table_of(text: str) -> tuple[str, ...]:
     """`schema.table`; a part in double quotes may hold anything. Raises ToolError where it is no
     such name."""
@@ -205,8 +202,9 @@ def _check_name(name: str, what: str) -> None:
         )
 
 
-def _last_of_each(rows: Sequence[JsonMap], key: tuple[str, ...]) -> Sequence[JsonMap]:
-    """Rows without those whose key comes again: a statement must not change a row twice.
+def _one_of_each(rows: Sequence[JsonMap], key: tuple[str, ...], missing: Missing) -> Sequence[JsonMap]:
+    """One row of those with the same key, which a statement must not change twice: the last, and by
+    `keep` with what earlier ones name besides, as if they were written one after another.
 
     A key with a null in it is no key: such rows all stay.
     """
@@ -216,56 +214,14 @@ def _last_of_each(rows: Sequence[JsonMap], key: tuple[str, ...]) -> Sequence[Jso
     for index, row in enumerate(rows):
         values = [row.get(name) for name in key]
         mark: object = index if any(value is None for value in values) else json.dumps(values)
-        last.pop(mark, None)
-        last[mark] = row
+        earlier = last.pop(mark, None)
+        last[mark] = row if earlier is None or missing != "keep" else {**earlier, **row}
     return list(last.values())
 
 
-def plan(write: TableWrite, known: Mapping[str, str], others: Sequence[str] = (), *, fold: bool) -> WritePlan:
-    """`write` with the names and types of the table's columns (`known`; empty: there is no table).
-
-    `fold`: names that differ by case are the same. `others` are tables that there are. Raises
-    ToolError(sql) that names the nearest table or column.
-    """
-    if not known:
-        near = nearest(write.table[-1], others)
-        hint = f"did you mean '{near}'?" if near else "create it in a task before this one."
-        raise ToolError("sql", f"There is no table '{write.name}'; {hint}", type="UnknownTable")
-    same = str.lower if fold else str
-    own = {same(name): name for name in known}
-
-    def find(name: str) -> str:
-        if (found := own.get(same(name))) is not None:
-            return found
-        near = nearest(name, known)
-        hint = f"did you mean '{near}'?" if near else f"it has {', '.join(list(known)[:10])}."
-        raise ToolError(
-            "sql", f"The table '{write.name}' has no column '{name}'; {hint}", type="UnknownColumn"
-        )
-
-    names = [find(name) for name in write.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ToolError("sql", f"`rows` name the column '{twice}' twice.", type="RepeatedColumn")
-    extra = _on_conflict([find(name) for name in write.key], names) if write.key else ""
-    return WritePlan(write, tuple(names), tuple(known[name] for name in names), extra)
-
-
-def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
-    rest = [name for name in names if name not in key]
-    changes = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
-    action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
-    return f" ON CONFLICT ({', '.join(map(quote, key))}) {action}"
-
-
-def batches(write: TableWrite) -> Iterator[str]:
+def batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
     """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks
     is null."""
-    for page in write.pages():
-        yield from _batches(page, write.columns)
-
-
-def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
     texts: list[str] = []
     size = 0
     for row in rows:
@@ -277,27 +233,3 @@ def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
         size += len(text)
     if texts:
         yield "[" + ",".join(texts) + "]"
-
-
-def decode_rows(planned: WritePlan, bytes_types: Container[str]) -> Iterator[list[object]]:
-    """The rows in the order of their columns, with bytes in columns of `bytes_types`. Raises
-    ToolError(sql) for a value there that is not base64."""
-    every = (row for page in planned.write.pages() for row in page)
-    for index, row in enumerate(every):
-        yield [
-            _decode(row.get(name), index, name) if kind in bytes_types else row.get(name)
-            for name, kind in zip(planned.write.columns, planned.types, strict=True)
-        ]
-
-
-def _decode(value: Json, index: int, name: str) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise ToolError(
-            "sql",
-            f"Row {index} (from 0): the column '{name}' holds bytes, and its value is not base64 text.",
-            type="BadBytes",
-        ) from None

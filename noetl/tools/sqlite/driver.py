@@ -17,7 +17,8 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.sql.calls import ROWS, SqlErrors
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
-from noetl.tools.sql.rows import TableWrite, decode_rows, plan, quote
+from noetl.tools.sql.plan import TableColumn, check_bytes, decode_rows, plan
+from noetl.tools.sql.rows import TableWrite, quote
 from noetl.tools.sql.text import Statement
 
 #: Largest text or blob, in bytes.
@@ -174,16 +175,23 @@ def write_rows(connection: sqlite3.Connection, write: TableWrite) -> dict[str, J
     planned = plan(write, *describe_table(connection, write), fold=True)
     if write.mode == "replace":
         connection.execute(write.delete)
-    if write.rows:
-        blobs = [kind for kind in planned.types if "BLOB" in kind]
-        rows = (list(map(bindable, row)) for row in decode_rows(planned, blobs))
-        connection.executemany(planned.insert_marks(), rows)
+    blobs = [kind for kind in planned.types if "BLOB" in kind]
+    check_bytes(planned, blobs)
+    for part in planned.parts():
+        rows = (list(map(bindable, row)) for row in decode_rows(part, blobs))
+        connection.executemany(part.insert_marks(), rows)
     return write.result()
 
 
-def describe_table(connection: sqlite3.Connection, write: TableWrite) -> tuple[dict[str, str], list[str]]:
-    """Columns of the table and their types, and the tables that there are."""
+def describe_table(
+    connection: sqlite3.Connection, write: TableWrite
+) -> tuple[dict[str, TableColumn], list[str]]:
+    """Columns of the table, and the tables that there are."""
     schema = f"{quote(write.table[0])}." if len(write.table) > 1 else ""
     columns = connection.execute(f"PRAGMA {schema}table_info({quote(write.table[-1])})").fetchall()
     others = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    return {str(column[1]): str(column[2]).upper() for column in columns}, [str(row[0]) for row in others]
+    known = {
+        str(name): TableColumn(str(kind).upper(), default is not None, bool(required) and default is None)
+        for _, name, kind, required, default, _ in columns
+    }
+    return known, [str(row[0]) for row in others]

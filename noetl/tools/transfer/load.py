@@ -20,7 +20,8 @@ from noetl.errors import ToolError
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Column
 from noetl.pipeline.model import Call
-from noetl.tools.sql.rows import TableWrite, WritePlan, quote, quote_text, table_of
+from noetl.tools.sql.plan import WritePlan
+from noetl.tools.sql.rows import TableWrite, quote, quote_text, table_of
 from noetl.tools.transfer.config import TableTarget
 from noetl.tools.transfer.stage import TransferDeadline
 
@@ -124,7 +125,7 @@ class Loader(ABC):
         self.target = target
         self.staged = staged
         key = target.keys if target.mode == "upsert" else ()
-        self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, key)
+        self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, key, missing="null")
         if missing := next((name for name in target.keys if name not in staged.names), None):
             raise ToolError(
                 "client_error",

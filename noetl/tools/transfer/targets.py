@@ -21,7 +21,8 @@ from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.postgres.attempt import cancel
 from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.postgres.write import WriteLedger, describe_table
-from noetl.tools.sql.rows import WritePlan, plan, quote, quote_text
+from noetl.tools.sql.plan import WritePlan, plan
+from noetl.tools.sql.rows import quote, quote_text
 from noetl.tools.sqlite import driver as sqlite
 from noetl.tools.transfer.config import TableTarget
 from noetl.tools.transfer.load import FileLoader, Loader, StagedTable, TransferMark, mark_of

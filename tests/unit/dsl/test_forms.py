@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
 from noetl.dsl import Code, Compiled, compile_playbook
+from noetl.expressions import evaluate
 from noetl.net.codec import same_net
 from noetl.net.model import Assignment, Failure, Join, Net
 from noetl.tools.kit.registry import kinds
@@ -300,7 +302,15 @@ def test_names_without_a_scope_are_local_to_tasks_and_ctx_on_steps(net_of: NetOf
         ),
         (
             "{in: [1], iterator: i, spec: {policy: {failure: {tolerate: {count: 2, percent: 10}}}}}",
-            ("sequential", None, Failure("best_effort", 2, 10.0)),
+            ("sequential", None, Failure("run_all", 2, 10.0)),
+        ),
+        (
+            "{in: [1], iterator: i, spec: {policy: {failure: {mode: fail_fast, tolerate: {count: 2}}}}}",
+            ("sequential", None, Failure("best_effort", 2)),
+        ),
+        (
+            "{in: [1], iterator: i, spec: {policy: {failure: {mode: run_all}}}}",
+            ("sequential", None, Failure("run_all")),
         ),
     ],
 )
@@ -478,6 +488,27 @@ def test_values_in_commands_are_quoted_unless_the_spec_says_otherwise(net_of: Ne
         "  - {kind: shell, commands: ['echo {{ 1 }}']}\n  - {kind: shell, argv: [echo]}\n"
     )
     assert [task.quoted for task in net.steps["a"].tasks] == [("command",), (), ("commands",), ()]
+
+
+@pytest.mark.parametrize(
+    ("command", "rendered"),
+    [
+        ('A=(x y); echo "n=${#A[@]}"', 'A=(x y); echo "n=${#A[@]}"'),
+        ("echo ${#A[@]} && echo keep-me && echo ${L//#}", "echo ${#A[@]} && echo keep-me && echo ${L//#}"),
+        ("echo ${#A} {{ n }} {# a note #}.", "echo ${#A} 3 ."),
+        ("{% raw %}${#A}{% endraw %} {{ '${#B}' }}", "${#A} ${#B}"),
+    ],
+)
+def test_what_bash_counts_with_begins_no_comment(net_of: NetOf, command: str, rendered: str) -> None:
+    text = json.dumps(command)
+    net = net_of(
+        f"workflow:\n- step: a\n  tool:\n  - {{kind: shell, command: {text}}}\n"
+        f"  - {{kind: shell, commands: [{text}, [echo, a]]}}\n  - {{kind: noop, input: {{x: 'b {{# c #}}'}}}}\n"
+    )
+    one, several, other = net.steps["a"].tasks
+    assert evaluate(one.config["command"], {"n": 3}) == rendered
+    assert evaluate(several.config["commands"], {"n": 3}) == [rendered, ["echo", "a"]]
+    assert other.args == {"x": "b {# c #}"}
 
 
 def test_workload_keychain_and_metadata_are_kept(net_of: NetOf) -> None:

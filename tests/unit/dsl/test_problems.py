@@ -69,6 +69,12 @@ SAMPLES = [
         5,
         "percent",
     ),
+    (
+        Code.VALUE,
+        f"workflow:\n- {{step: a, spec: {{policy: {{failure: {{mode: run_all}}}}}}, {_TOOL}}}",
+        5,
+        "run_all is about loops",
+    ),
     (Code.NAME, f"workflow:\n- {{step: '{'x' * 10_000}', {_TOOL}}}", 5, "10,000"),
     (Code.NAME, f"workflow:\n- {{step: ../../x, {_TOOL}}}", 5, "'/'"),
     (Code.NAME, f'workflow:\n- {{step: "a\\nb", {_TOOL}}}', 5, "\\n"),

@@ -16,7 +16,18 @@ from noetl.engine.state import State
 from noetl.facts import events as e
 from noetl.facts.events import Draft
 from noetl.facts.outcome import ErrorInfo
-from noetl.net.model import Admission, AdmitRule, Arc, Assignment, Failure, Join, Loop, Task, Transition
+from noetl.net.model import (
+    Admission,
+    AdmitRule,
+    Arc,
+    Assignment,
+    Failure,
+    Join,
+    Loop,
+    Reducer,
+    Task,
+    Transition,
+)
 from noetl.testing import START, Given, When, given
 
 ERROR = ErrorInfo("python", "it broke", type="ValueError")
@@ -825,6 +836,31 @@ def test_reducers_fold_what_iterations_wrote_in_item_order() -> None:
         place: dict[str, Any] = {"step": "each", "run_id": "each#1", "iteration": index}
         play.happens(Draft(e.IterationDone(None, (("all", index), ("total", index))), **place))
     assert play.state.ctx == {"all": [0, 1, 2], "total": 3}
+
+
+def test_reducers_over_nothing_leave_their_neutral_value_where_ctx_has_none() -> None:
+    reducers: dict[str, Reducer] = {
+        "all": "append",
+        "total": "sum",
+        "by": "merge",
+        "least": "min",
+        "end": "last",
+    }
+    loop = Loop([], "item", mode="parallel", reduce=reducers)
+    before = {"total": 7, "end": "x"}
+
+    fresh = Play(plan(step("each", loop=loop)))
+    kept = Play(plan(step("each", loop=loop), ctx=before))
+
+    assert fresh.state.ctx == {"all": [], "total": 0, "by": {}, "least": None, "end": None}
+    assert kept.state.ctx == {"all": [], "total": 7, "by": {}, "least": None, "end": "x"}
+
+
+def test_a_sum_of_nulls_is_that_of_nothing() -> None:
+    play = Play(plan(step("each", loop=Loop([1], "item", mode="parallel", reduce={"total": "sum"}))))
+    place: dict[str, Any] = {"step": "each", "run_id": "each#1", "iteration": 0}
+    play.happens(Draft(e.IterationDone(None, (("total", None),)), **place))
+    assert play.state.ctx == {"total": 0}
 
 
 def test_a_late_report_of_an_iteration_that_ended_does_not_count() -> None:

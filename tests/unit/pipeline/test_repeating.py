@@ -3,12 +3,13 @@ next, and yielded."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from noetl.errors import BadRequest, NoetlError, TemplateError
+from noetl.errors import BadRequest, LimitExceeded, NoetlError, TemplateError
 from noetl.facts.events import TaskCallDone
 from noetl.facts.json import Json
 from noetl.facts.outcome import succeeded
@@ -119,6 +120,55 @@ def test_the_first_entry_that_holds_is_merged_into_the_last_request() -> None:
     assert ended(repeat, {"a": 1}, last).request == merged
     assert ended(repeat, {"a": 2}, last).request == {**last, "url": "last"}
     assert ended(Repeat(repeat.next[:2]), {"a": 2}, last).request is None
+
+
+APPEND = CollectPolicy("rows")
+BY_MARK = (NextRequest(None, {"params": {"at": "{{ output.data.next }}"}}),)
+
+
+@pytest.mark.parametrize(
+    ("repeat", "request_", "said"),
+    [
+        (
+            pages("cursor", path="next"),
+            {"params": {"cursor": "b"}},
+            "page 2 leads to itself: name in `param`",
+        ),
+        (
+            pages("link"),
+            {"url": "b", "params": {"q": None}},
+            "page 2 leads to itself: the service's Link header",
+        ),
+        (pages("page"), {"params": {"page": 2}}, "page 2 is the same as page 1, and not empty"),
+        (pages("offset", 1), {"params": {"offset": 1, "limit": 1}}, "page 2 is the same as page 1"),
+        (pages("cursor", path="next"), {"params": {"cursor": "a"}}, "page 2 is the same as page 1"),
+        (Repeat(BY_MARK, collect=APPEND), {"params": {"at": "b"}}, "call 2 leads to itself: let `next` ask"),
+        (Repeat(BY_MARK, collect=APPEND), {"params": {"at": "a"}}, "call 2 is the same as call 1"),
+    ],
+)
+def test_pages_that_do_not_move_are_an_error(repeat: Repeat, request_: Json, said: str) -> None:
+    page = response({"rows": [1], "next": "b"}, links={"next": "b"})
+    with pytest.raises(LimitExceeded, match=re.escape(said)):
+        ended(repeat, page, request_, calls=Calls(count=1, parts=([1],)))
+
+
+@pytest.mark.parametrize(
+    ("repeat", "result"),
+    [
+        (pages("page"), {"rows": []}),
+        (pages("page", 2), {"rows": [1]}),
+        (pages("page", until=True), {"rows": [1]}),
+        (Repeat((NextRequest(),), collect=APPEND), {"rows": [1]}),
+        (Repeat(BY_MARK, collect=CollectPolicy("rows", "replace")), {"rows": [1], "next": "b"}),
+        (Repeat(BY_MARK), {"rows": [1], "next": "b"}),
+        (Repeat((NextRequest(None, {"json": {"n": "{{ n }}"}}),), collect=APPEND), {"rows": [1]}),
+        (Repeat((NextRequest(None, {"args": {"n": "{{ n }}"}}),), collect=APPEND), {"rows": [1]}),
+    ],
+    ids=["empty", "last", "stopped", "poll", "poll the last", "nothing kept", "brings data", "brings inputs"],
+)
+def test_who_polls_or_has_come_to_the_end_may_get_the_same_again(repeat: Repeat, result: Json) -> None:
+    request = {"params": {"page": 2, "at": "b"}}
+    assert ended(repeat, response(result), request, calls=Calls(count=1, parts=(result["rows"],))).call == 2
 
 
 @pytest.mark.parametrize(("most", "follows"), [(1, False), (2, False), (3, True), ("{{ n }}", True)])

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call
 from noetl.tools.base import Tool, ToolConfig, ToolDeclaration
+from noetl.tools.http.request import HttpConfig, Timeouts
 from noetl.tools.kit.declaration import NEEDED
 from noetl.tools.kit.manual import manual_of
+from noetl.tools.sqlite.tool import SqliteConfig
 
 
 class GreetConfig(ToolConfig):
@@ -130,3 +133,27 @@ def test_a_declaration_says_at_least_what_is_needed(name: str) -> None:
     least = {one: OLD[one] for one in NEEDED if one != name}
     with pytest.raises(TypeError, match=name):
         ToolDeclaration(**least)
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "read"),
+    [
+        (HttpConfig, {"url": "u", "timeout": "1m30s"}, 90.0),
+        (HttpConfig, {"url": "u", "timeout": 2}, 2.0),
+        (
+            HttpConfig,
+            {"url": "u", "timeout": {"connect": "500ms", "total": "PT1M"}},
+            Timeouts(connect=0.5, total=60),
+        ),
+        (SqliteConfig, {"query": "select 1", "busy_timeout": "2s"}, 2.0),
+    ],
+)
+def test_a_number_of_seconds_may_be_written_as_a_duration(model: Any, config: Any, read: Any) -> None:
+    found = model.model_validate(config)
+    assert (found.timeout if model is HttpConfig else found.busy_timeout) == read
+
+
+@pytest.mark.parametrize("timeout", ["soon", "0s", "-1s", {"connect": "1 parsec"}, "inf"])
+def test_what_is_no_duration_is_refused(timeout: Any) -> None:
+    with pytest.raises(ValidationError):
+        HttpConfig.model_validate({"url": "u", "timeout": timeout})

@@ -67,6 +67,26 @@ def test_what_was_cut_in_the_middle_of_a_secret_is_taken_out_of_messages(black: 
     assert (cleaned.message, cleaned.traceback) == ("it said ***", "*** and more")
 
 
+@pytest.mark.parametrize(
+    ("address", "echoed"),
+    [
+        ("https://h/echo?key=hook-secret-778899", "404: /echo?key=***&s=500"),
+        ("https://h/echo?a=1&key=hook%2Dsecret%2D778899#t", "404: /echo?key=***&s=500"),
+        ("https://h/services/T0/hook-secret-778899", "404: /echo?key=***&s=500"),
+        ("postgresql://u@h/hook-secret-778899", "404: /echo?key=hook-secret-778899&s=500"),
+        ("https://h/echo/orders", "404: /echo?key=hook-secret-778899&s=500"),
+    ],
+)
+def test_of_a_secret_address_its_tokens_are_secret_and_its_plain_words_are_not(
+    address: str, echoed: str
+) -> None:
+    made = SecretMask()
+    made.add(texts_of({"hook": address}))
+
+    assert made.text("404: /echo?key=hook-secret-778899&s=500") == echoed
+    assert made.text(f"at {address}!") == "at ***!"
+
+
 def test_values_without_a_secret_are_handed_back_as_they_are(black: SecretMask) -> None:
     value = {"rows": [{"a": 1, "b": None, "c": "x"}]}
 

@@ -16,7 +16,8 @@ from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.sql.calls import ResultBounds, RowCollector
 from noetl.tools.sql.config import SqlConfig
-from noetl.tools.sql.rows import TableWrite, batches, plan, quote, write_of
+from noetl.tools.sql.plan import TableColumn, plan
+from noetl.tools.sql.rows import TableWrite, batches, quote, write_of
 from noetl.tools.sql.text import split
 from tests.waiting import GUARD_S
 
@@ -35,6 +36,7 @@ def write(**config: Any) -> TableWrite:
         ({"params": {}, "table": "t", "rows": []}, "`table` writes rows and `params` runs SQL"),
         ({"table": "t"}, "`table` needs `rows`"),
         ({"command": "select 1", "rows": []}, "name the `table` that they go to"),
+        ({"command": "select 1", "missing": "keep"}, "name the `table` that they go to"),
         ({"table": "t", "rows": [], "mode": "upsert"}, "`mode: upsert` and `key`"),
         ({"table": "t", "rows": [], "key": "id"}, "`mode: upsert` and `key`"),
         ({"table": "t", "rows": [], "mode": "merge"}, "'insert', 'upsert', 'copy' or 'replace'"),
@@ -117,16 +119,18 @@ def test_the_last_row_of_a_key_stays_and_null_is_no_key() -> None:
 def test_names_that_differ_by_case_are_one_column_where_the_database_says_so() -> None:
     two = write(rows=[{"a": 1}, {"A": 2}])
 
-    assert plan(two, {"a": "int", "A": "int"}, fold=False).names == ("a", "A")
+    column = TableColumn("int")
+
+    assert plan(two, {"a": column, "A": column}, fold=False).names == ("a", "A")
     with pytest.raises(ToolError, match="name the column 'a' twice"):
-        plan(two, {"a": "int"}, fold=True)
+        plan(two, {"a": column}, fold=True)
 
 
 @given(st.lists(st.integers(0, 3_000_000), max_size=12))
 def test_batches_hold_every_row_once_in_order_and_little_text(sizes: list[int]) -> None:
     rows = [{"n": n, "pad": "x" * size} for n, size in enumerate(sizes)]
 
-    found = list(batches(TableWrite(("t",), "insert", rows, ("n", "pad"))))
+    found = list(batches(rows, ("n", "pad")))
 
     assert [row["c0"] for batch in found for row in json.loads(batch)] == list(range(len(sizes)))
     assert all(len(batch) < 4_200_000 for batch in found)
@@ -135,15 +139,11 @@ def test_batches_hold_every_row_once_in_order_and_little_text(sizes: list[int]) 
 def test_batches_of_small_rows_are_bounded_too() -> None:
     rows = [{"n": n} for n in range(12_000)]
 
-    assert [len(json.loads(one)) for one in batches(TableWrite(("t",), "insert", rows, ("n",)))] == [
-        5000,
-        5000,
-        2000,
-    ]
+    assert [len(json.loads(one)) for one in batches(rows, ("n",))] == [5000, 5000, 2000]
 
 
 def test_a_key_that_a_row_lacks_is_null() -> None:
-    [batch] = batches(write(rows=[{"a": 1}, {"b": 2}]))
+    [batch] = batches([{"a": 1}, {"b": 2}], ("a", "b"))
 
     assert json.loads(batch) == [{"c0": 1, "c1": None}, {"c0": None, "c1": 2}]
 

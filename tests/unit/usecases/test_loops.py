@@ -137,6 +137,30 @@ def test_as_many_failures_as_are_tolerated_do_not_fail_the_loop(tolerate: str, s
     assert report.row.status == status
 
 
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+@pytest.mark.parametrize(
+    ("failure", "status", "called"),
+    [
+        ("{mode: run_all}", "failed", 5),
+        ("{mode: run_all, tolerate: {count: 1}}", "failed", 5),
+        ("{mode: run_all, tolerate: {count: 2}}", "completed", 5),
+        ("{mode: best_effort, tolerate: {count: 1}}", "failed", 5),
+        # Lanes begin what they have taken before anybody has seen the second failure.
+        ("{mode: fail_fast, tolerate: {count: 1}}", "failed", None),
+        ("{mode: fail_fast, tolerate: {count: 2}}", "completed", 5),
+    ],
+)
+def test_a_loop_fails_behind_its_last_iteration_or_at_once_as_its_mode_says(
+    mode: str, failure: str, status: str, called: int | None
+) -> None:
+    sim, report = failed_run(mode, f"max_in_flight: 1, policy: {{failure: {failure}}}")
+    assert (report.row.status, called or len(sim.tools.calls)) == (status, len(sim.tools.calls))
+    if status == "failed":
+        assert report.error is not None
+        assert report.error["message"] == "3 is odd"
+        assert report.error["stats"]["failed"] == 2
+
+
 # --- ctx -----------------------------------------------------------------------------------------
 
 

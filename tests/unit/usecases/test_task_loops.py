@@ -125,6 +125,8 @@ def test_an_item_that_fails_fails_the_task_and_no_other_one_starts() -> None:
         ("{tolerate: {count: 1}}", "failed"),
         ("{tolerate: {percent: 50}}", "failed"),
         ("{mode: fail_fast}", "failed"),
+        ("{mode: run_all}", "failed"),
+        ("{mode: run_all, tolerate: {count: 2}}", "completed"),
     ],
 )
 def test_failures_that_the_loop_tolerates_leave_null_and_their_error(failure: str, status: str) -> None:
@@ -135,6 +137,15 @@ def test_failures_that_the_loop_tolerates_leave_null_and_their_error(failure: st
         assert report.result["results"] == [None, 4, None]
         assert [error and error["message"] for error in report.result["errors"]] == ["No 1.", None, "No 3."]
         assert report.result["stats"] == {"total": 3, "completed": 1, "failed": 2}
+
+
+@pytest.mark.parametrize(
+    ("failure", "called"), [("{mode: run_all}", 3), ("{tolerate: {count: 1}}", 3), ("{mode: fail_fast}", 1)]
+)
+def test_a_task_fails_behind_its_last_item_or_at_once_as_its_mode_says(failure: str, called: int) -> None:
+    loop = f"{{in: '{{{{ xs }}}}', iterator: x, spec: {{policy: {{failure: {failure}}}}}}}"
+    report, simulation = run(playbook(loop), failing(1, 2))
+    assert (report.row.status, len(calls(simulation))) == ("failed", called)
 
 
 RETRY = """

@@ -3,6 +3,7 @@ ends it at its deadline or a limit."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import select
@@ -55,7 +56,10 @@ class StreamHead:
         self.size += len(chunk)
 
     def text(self) -> PrintedText:
-        return PrintedText(self.head.decode("utf-8", "replace"), self.size, self.size > self.limit)
+        is_cut = self.size > self.limit
+        # A character that was cut in two is left out.
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self.head), final=not is_cut)
+        return PrintedText(text, self.size, is_cut)
 
 
 class Exchange:
