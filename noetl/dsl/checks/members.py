@@ -83,6 +83,7 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
             return _missing_in_task(subject, path)
         case (
             ("input" | "args", *_)
+            | ("when",)
             | ("loop", "in" | "cursor" | "enough" | "grow" | "close", *_)
             | ("loop", "spec", "max_in_flight")
         ):
