@@ -41,7 +41,8 @@ class Body(ApiModel):
         unknown = [key for key in data if key not in known] if isinstance(data, Mapping) else []
         if unknown:
             name = str(unknown[0])[:80]
-            text = f"{name!r} is not known here.{did_you_mean(name, known)}"
+            near = did_you_mean(name, known) or f" Known are {', '.join(known)}."
+            text = f"{name!r} is not known here.{near}"
             raise PydanticCustomError("unknown_key", "{text}", {"text": text.rstrip(".")})
         return data
 

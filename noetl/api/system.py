@@ -9,7 +9,7 @@ from noetl.api.answers import Health, RenderedTemplate, RuntimeView, fields_of
 from noetl.api.bodies import RenderBody
 from noetl.api.context import services
 from noetl.api.groups import group
-from noetl.expressions import evaluate, sentence
+from noetl.expressions import Absence, evaluate, sentence
 from noetl.facts.json import Json
 from noetl.usecases import health as checks
 from noetl.usecases.ports import WorkerRow
@@ -52,6 +52,6 @@ def render(body: RenderBody) -> dict[str, Json]:
 
     With the language and the limits of playbooks; nothing but the context is visible.
     """
-    warnings: list[str] = []
+    warnings: list[Absence] = []
     value = evaluate(body.template, body.context, warn=warnings.append)
-    return {"result": value, "warnings": [sentence(source) for source in warnings]}
+    return {"result": value, "warnings": [sentence(one) for one in warnings]}

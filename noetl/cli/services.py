@@ -20,6 +20,7 @@ from noetl.cli.process import drop_repeats, handle_signals, open_runtime
 from noetl.config import Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
 from noetl.dispatch.titles import name_process
+from noetl.dsl.document.texts import is_template
 from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.local_access import keep_first_token
 from noetl.net.model import Net
@@ -152,8 +153,8 @@ def all_queues() -> list[str]:
 
 
 def queues_of(net: Net) -> set[str]:
-    """The queues that the steps of a playbook go to."""
-    return {step.queue for step in net.transitions if step.calls}
+    """The queues that the steps of a playbook go to, as far as the playbook itself says."""
+    return {step.queue for step in net.transitions if step.calls and not is_template(step.queue)}
 
 
 @click.command(epilog="Example: noetl sweeper --interval 2")

@@ -65,6 +65,7 @@ class Code(StrEnum):
     UNKNOWN_RESULT = "NOETL350"
     TEMPLATE = "NOETL401"
     PYTHON = "NOETL402"
+    UNDECLARED = "NOETL420"
     UNDEFINED = "NOETL450"
     TEMPLATE_IN_CODE = "NOETL451"
     SQL_INTERPOLATION = "NOETL452"
@@ -79,6 +80,8 @@ class Code(StrEnum):
     UNDEFINED_IN_CODE = "NOETL465"
     SQL_SYNTAX = "NOETL466"
     UNNAMED_RESULT = "NOETL469"
+    EVENT_NAME = "NOETL470"
+    NO_RESULT = "NOETL471"
     NO_PREVIOUS = "NOETL501"
     UNREACHABLE = "NOETL550"
     SELF_LOOP = "NOETL551"
@@ -138,6 +141,7 @@ MEANING: Mapping[Code, str] = {
     Code.UNKNOWN_RESULT: "a template asks for the result of a task that a step does not have",
     Code.TEMPLATE: "a template that cannot be parsed, or names an unknown filter",
     Code.PYTHON: "python code that cannot be parsed",
+    Code.UNDECLARED: "a template reads a key of the workload that the declared inputs do not have",
     Code.UNDEFINED: "a template names something that nothing defines",
     Code.TEMPLATE_IN_CODE: "a template in code that is handed over as written",
     Code.SQL_INTERPOLATION: "a template stands in SQL where a value is meant",
@@ -152,6 +156,8 @@ MEANING: Mapping[Code, str] = {
     Code.UNDEFINED_IN_CODE: "a name in python code that nothing defines",
     Code.SQL_SYNTAX: "SQL that its database could not parse",
     Code.UNNAMED_RESULT: "a template reads a result by a name that does not say whose it is",
+    Code.EVENT_NAME: "a guard compares the name of the event with one that it never has",
+    Code.NO_RESULT: "python code that yields nothing, where its result is read or ends the playbook",
     Code.NO_PREVIOUS: "a jump to `previous` from the first task",
     Code.UNREACHABLE: "no path leads to a step",
     Code.SELF_LOOP: "a step leads to itself without a condition",
@@ -171,7 +177,7 @@ MEANING: Mapping[Code, str] = {
 SINCE: Final = "since NoETL 0.1.0"
 
 #: Errors that older versions did not find: a playbook that is registered runs, or fails, as it did.
-NEWER: frozenset[Code] = frozenset({Code.MISSPELT_KEY, Code.NO_CLOCK})
+NEWER: frozenset[Code] = frozenset({Code.MISSPELT_KEY, Code.NO_CLOCK, Code.UNDECLARED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from noetl.engine.inputs import Inputs
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.queues import queue_of
 from noetl.engine.run_state import Run
 from noetl.engine.state import State
 from noetl.engine.workload import request_names
@@ -33,21 +34,23 @@ LONGEST: Final = 200
 MOST: Final = 1_000_000
 
 
-def is_limited(step: Transition, inputs: Inputs) -> bool:
-    """Whether runs of the step need slots before they begin."""
-    return step.limits.asks or (step.loop is None and step.queue in inputs.queue_limits)
+def is_limited(step: Transition, run: Run, inputs: Inputs) -> bool:
+    """Whether a run of the step needs slots before it begins."""
+    return step.limits.asks or (step.loop is None and queue_of(step, run) in inputs.queue_limits)
 
 
-def are_lanes_limited(step: Transition, inputs: Inputs) -> bool:
+def are_lanes_limited(step: Transition, run: Run, inputs: Inputs) -> bool:
     """Whether iterations of its loop do."""
-    return step.loop is not None and (bool(step.loop.concurrency) or step.queue in inputs.queue_limits)
+    if step.loop is None:
+        return False
+    return bool(step.loop.concurrency) or queue_of(step, run) in inputs.queue_limits
 
 
 def ask_for_run(plan: Plan, state: State, inputs: Inputs, step: Transition, run: Run) -> list[AskedSlot]:
     """What a run needs. Raises TemplateError."""
     names = step_names(state, inputs, step, run.args)
     asked = _ask(step.limits, names, inputs, f"{plan.net.path}:{step.name}")
-    return _merge(asked if step.loop is not None else [*asked, *_ask_queue(step, inputs)])
+    return _merge(asked if step.loop is not None else [*asked, *_ask_queue(step, run, inputs)])
 
 
 def ask_for_iteration(
@@ -57,7 +60,7 @@ def ask_for_iteration(
     given = step.loop.concurrency if step.loop is not None else ()
     names, key = step_names(state, inputs, step, run.args), f"{plan.net.path}:{step.name}[]"
     asked = (_ask_slot(one, names, inputs, key, "loop.spec.concurrency") for one in given)
-    return _merge([*asked, *_ask_queue(step, inputs)])
+    return _merge([*asked, *_ask_queue(step, run, inputs)])
 
 
 def ask_for_region(plan: Plan, inputs: Inputs, region: Region, names: Mapping[str, Any]) -> list[AskedSlot]:
@@ -104,9 +107,10 @@ def _ask_rate(rate: StartRate, names: Mapping[str, Any], inputs: Inputs, key: st
     return AskedSlot(RATE_KEY + _read_key(rate.key, names, inputs, key, place), limit, per_s=per_s)
 
 
-def _ask_queue(step: Transition, inputs: Inputs) -> list[AskedSlot]:
-    limit = inputs.queue_limits.get(step.queue)
-    return [] if limit is None else [AskedSlot(QUEUE_KEY + step.queue, limit)]
+def _ask_queue(step: Transition, run: Run, inputs: Inputs) -> list[AskedSlot]:
+    queue = queue_of(step, run)
+    limit = inputs.queue_limits.get(queue)
+    return [] if limit is None else [AskedSlot(QUEUE_KEY + queue, limit)]
 
 
 def _read_limit(value: Json, place: str) -> int:

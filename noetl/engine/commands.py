@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from noetl.engine.queues import queue_of
 from noetl.engine.run_state import Run
 from noetl.engine.state import State
 from noetl.facts.events import CommandIssued, Draft
@@ -24,7 +25,7 @@ def issue_command(
 ) -> Draft:
     """Command number `issue` (from 1) for a `part` of `run`; `more` as in `command.issued`."""
     command = command_id(state.execution_id, run.id, part, issue)
-    fact = CommandIssued(command, purpose, part, step.queue, issue, state.version, **more)
+    fact = CommandIssued(command, purpose, part, queue_of(step, run), issue, state.version, **more)
     key = f"issued:{run.id}/{part}/{issue}"
     return Draft(fact, step=step.name, run_id=run.id, iteration=iteration, dedup_key=key)
 

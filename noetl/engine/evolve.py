@@ -274,6 +274,7 @@ def _schedule(state: State, fact: e.StepScheduled, draft: e.Draft) -> State:
         undo=fact.undo,
         cleanup="wanted" if fact.cleanup else "",
         regions=fact.regions,
+        queue=fact.queue,
     )
     taken = fact.reuse.run_id if fact.reuse is not None and fact.reuse.how != "none" else None
     return replace(

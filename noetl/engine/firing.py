@@ -15,6 +15,7 @@ from noetl.engine.loops import start_loop
 from noetl.engine.milestones import ask_milestone
 from noetl.engine.names import step_names
 from noetl.engine.plan import Plan
+from noetl.engine.queues import render_queue
 from noetl.engine.regions import enter_regions, must_ask, regions_around
 from noetl.engine.reuse import choose, depends_on
 from noetl.engine.run_state import Run
@@ -29,7 +30,7 @@ from noetl.facts.ids import run_id
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.warnings import Warned
-from noetl.net.model import Admission, Transition
+from noetl.net.model import Admission, AdmitRule, Transition
 
 _DENIED: Final = "admission was denied"
 
@@ -60,6 +61,15 @@ def _fire(plan: Plan, state: State, inputs: Inputs, step: Transition, one: Enabl
     return [draft, *_deny(plan, evolve(state, draft), inputs, step, one, fact.on_deny)]
 
 
+def _why_passed(admission: Admission | None) -> str:
+    """Why a step was passed by: where one guard alone lets tokens in, it is what did not hold."""
+    match admission.rules if admission is not None else ():
+        case (AdmitRule(when=str() as when, allow=True), AdmitRule(when=None, allow=False)):
+            return f"`{when.strip()}` does not hold"
+        case _:
+            return _DENIED
+
+
 def _deny(
     plan: Plan,
     state: State,
@@ -78,7 +88,7 @@ def _deny(
                 yield from _withdraw_rest(plan, state, step, one)
             begin = _schedule(state, step, one.ids, one.args(inputs), round=one.round)
             yield begin
-            skipped = e.StepSkipped(one.ids, _DENIED)
+            skipped = e.StepSkipped(one.ids, _why_passed(step.admit))
             yield Draft(skipped, step=step.name, run_id=begin.run_id, dedup_key=f"end:{begin.run_id}")
         case "fail":
             message = f"Admission to step {step.name!r} was denied by its policy."
@@ -166,12 +176,13 @@ def start_run(
 ) -> list[Draft]:
     """`step.scheduled` and what it starts: a loop, a command, or the end of a step without a
     tool."""
-    names = step_names(state, inputs, step, args)
+    names = step_names(state, inputs, step, args, known=plan.net.steps)
     problem: ErrorInfo | None = None
     warnings: list[Warned] = []
     try:
         args = {**_evaluate_args(step.args, names, inputs, warnings), **args}
-        names = step_names(state, inputs, step, args)
+        names = step_names(state, inputs, step, args, known=plan.net.steps)
+        more["queue"] = render_queue(step, names, inputs)
     except TemplateError as error:
         problem = ErrorInfo("template", error.message, step=step.name, line=step.line or None)
     # What a handler does is always done.
@@ -193,7 +204,7 @@ def start_run(
         return [*begun, *start_loop(plan, state, inputs, step.loop, run, names)]
     if step.tasks:
         # What stands of an earlier execution comes first, and slots before what is called.
-        if run.takes or is_limited(step, inputs):
+        if run.takes or is_limited(step, run, inputs):
             return begun
         return [*begun, issue_command(state, step, run, "pipeline", "-", 1)]
     done = e.StepDone(result=run.args)

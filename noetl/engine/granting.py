@@ -145,7 +145,7 @@ def _is_to_ask(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
         return False
     asked = slot_place(run.id, WHOLE) in state.holders
     step = plan.step(run.step)
-    return bool(step.tasks) and not asked and is_limited(step, inputs)
+    return bool(step.tasks) and not asked and is_limited(step, run, inputs)
 
 
 def _ask(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
@@ -161,5 +161,5 @@ def may_begin(plan: Plan, state: State, inputs: Inputs, run: Run) -> bool:
     """Whether the run may issue its first command, or another one."""
     if is_step_paused(state, run.step) or awaits_slots(state, run):
         return False
-    needs = not run.issues and is_limited(plan.step(run.step), inputs)
+    needs = not run.issues and is_limited(plan.step(run.step), run, inputs)
     return not needs or slot_place(run.id, WHOLE) in state.holders

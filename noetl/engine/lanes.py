@@ -24,7 +24,7 @@ def issue_lanes(
     """So many lanes from number `first` on, or the requests for their slots."""
     step = plan.step(run.step)
     parts = [f"l{lane}" for lane in range(first, first + count)]
-    if not are_lanes_limited(step, inputs):
+    if not are_lanes_limited(step, run, inputs):
         return [issue_lane(state, step, run, part, generation) for part in parts]
     return _ask(plan, state, inputs, run, parts, generation)
 
@@ -33,7 +33,7 @@ def resume_iterations(plan: Plan, state: State, inputs: Inputs, run: Run, loop: 
     """The iterations that left their workers and may go on. Their slots are theirs still; in a fork
     they ask for them."""
     step = plan.step(run.step)
-    if not are_lanes_limited(step, inputs):
+    if not are_lanes_limited(step, run, inputs):
         return [issue_iteration(state, step, run, loop, index) for index in loop.suspended]
     parts = [f"i{index}" for index in loop.suspended if not awaits_slot(state, run, index)]
     return _ask(plan, state, inputs, run, parts, loop.generation)
@@ -44,7 +44,7 @@ def begin_iterations(
 ) -> list[Draft]:
     """Iterations that no lane takes, each by itself, or the requests for their slots."""
     step = plan.step(run.step)
-    if not are_lanes_limited(step, inputs):
+    if not are_lanes_limited(step, run, inputs):
         return [issue_iteration(state, step, run, loop, index) for index in indices]
     return _ask(plan, state, inputs, run, [f"i{index}" for index in indices], loop.generation)
 

@@ -3,19 +3,23 @@ a command carries to its worker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
 
 from noetl.engine.inputs import Inputs
 from noetl.engine.plan import Needs, Plan
 from noetl.engine.run_state import Run
 from noetl.engine.state import State, StepRecord
-from noetl.expressions.scope import bare_names, layer_names, of_step, of_task
+from noetl.expressions.scope import ABSENT, bare_names, layer_names, of_step, of_task
 from noetl.facts.event_names import CANCELLED, DONE, FAILED, LOOP_DONE, TIMED_OUT, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
 from noetl.facts.reference import load_value
 from noetl.net.model import Transition
+
+_NEVER_RUN: Final = StepRecord()
+#: How runs of a step ended that left nothing.
+_ENDED: Final = {"skipped": "was skipped", "failed": "failed", "cancelled": "was cancelled"}
 
 
 class StepNames(Mapping[str, Any]):
@@ -37,11 +41,37 @@ class StepNames(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
+class AbsentSteps(Mapping[str, str]):
+    """Step name → why it has no result, in a clause, for those of `known` that have none."""
+
+    def __init__(self, records: Mapping[str, StepRecord], known: Collection[str]) -> None:
+        self._records = records
+        self._known = known
+
+    def __getitem__(self, name: str) -> str:
+        record = self._records.get(name, _NEVER_RUN)
+        if name not in self._known or "done" in record.counts:
+            raise KeyError(name)
+        ended = next((_ENDED[status] for status in _ENDED if status in record.counts), None)
+        return f"step '{name}' {ended or ('has not ended yet' if record.runs else 'did not run')}"
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._known if "done" not in self._records.get(name, _NEVER_RUN).counts)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def step_names(
-    state: State, inputs: Inputs, step: Transition, args: JsonMap, extra: JsonMap | None = None
+    state: State,
+    inputs: Inputs,
+    step: Transition,
+    args: JsonMap,
+    extra: JsonMap | None = None,
+    known: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """Names before a step runs: built-ins, the iterator around it, steps, args, ctx, workload, in
-    that order of precedence."""
+    that order of precedence. Of the steps `known` it can be said why they have no result."""
     builtins: dict[str, Any] = {
         "workload": state.workload,
         "ctx": state.ctx,
@@ -64,8 +94,8 @@ def step_names(
         builtins.update(extra)
     # What the engine evaluates is recorded, so it may ask for the instant; whatever else is called
     # so wins.
-    clock = {"now": inputs.now.isoformat}
-    return layer_names(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, clock)
+    late = {"now": inputs.now.isoformat, ABSENT: AbsentSteps(state.steps, known)}
+    return layer_names(builtins, bare, StepNames(state.steps), args, state.ctx, state.workload, late)
 
 
 def scope_around(state: State, step: Transition) -> JsonMap | None:
@@ -96,7 +126,9 @@ def outcome_of(run: Run) -> Outcome:
     return succeeded(run.result, last.meta, **last.extras)
 
 
-def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> Mapping[str, Any]:
+def boundary_names(
+    state: State, inputs: Inputs, run: Run, step: Transition, known: Collection[str] = ()
+) -> Mapping[str, Any]:
     """Names at the boundary of `run`: those of its `step`, its outcome, and the event."""
     outcome = outcome_of(run)
     envelope = outcome.as_json()
@@ -112,15 +144,16 @@ def boundary_names(state: State, inputs: Inputs, run: Run, step: Transition) -> 
         extra["result"] = extra["response"] = of_step(run.result, run.results)
     if run.error is not None:
         extra["error"] = run.error.as_json()
-    return step_names(state, inputs, step, run.args, extra)
+    return step_names(state, inputs, step, run.args, extra, known)
 
 
 def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
-    """`{digest, issued, args, workload, ctx, steps, mode?, iteration?, caller?, everything?,
-    copied?, afresh?}`, narrowed to what the step's tasks read. `state` is the one that has just
-    folded `command.issued`.
+    """`{digest, issued, args, workload, ctx, steps, absent?, mode?, iteration?, caller?,
+    everything?, copied?, afresh?}`, narrowed to what the step's tasks read. `state` is the one that
+    has just folded `command.issued`.
 
-    `issued` is the version of that event. `steps` maps a name to `{result, results?}`. Where code
+    `issued` is the version of that event. `steps` maps a name to `{result, results?}`, `absent` one
+    of a step without a result to the reason. Where code
     names `context`, workload and ctx are whole, and `everything` is the version at which the worker
     may read the rest. `mode` is how its loop runs, where the net leaves that to its width.
     `iteration` is the scope of the one, of several steps, that the step is a part of; `caller` that
@@ -143,6 +176,8 @@ def command_context(plan: Plan, state: State, run: Run) -> JsonMap:
         context["iteration"] = scope
     if state.parent is not None and state.parent.iter is not None:
         context["caller"] = state.parent.iter
+    if absent := dict(AbsentSteps(state.steps, needs.heads & plan.net.steps.keys() - {run.step})):
+        context["absent"] = absent
     if needs.everything:
         context["everything"] = state.version
     if run.copied:

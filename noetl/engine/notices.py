@@ -23,9 +23,9 @@ _LONGEST: Final = 500
 class Notice:
     """A warning of a run and how often it was recorded.
 
-    `template` became null and stands at `place` of the `task`, of the `step`, or of the playbook;
-    or there is a `message`, which is a tool's, of an earlier version, or about what the execution
-    was given.
+    `template` became null, or `absent` in it left nothing in its text, and stands at `place` of the
+    `task`, of the `step`, or of the playbook; or there is a `message`, which is a tool's, of an
+    earlier version, or about what the execution was given.
     """
 
     message: str = ""
@@ -34,6 +34,8 @@ class Notice:
     step: str | None = None
     task: str | None = None
     count: int = 1
+    absent: str = ""
+    why: str = ""
 
     def is_again(self, other: Notice) -> bool:
         """Whether `other` says the same of the same place."""
@@ -105,8 +107,10 @@ def _notices(draft: e.Draft, warnings: Json) -> Iterable[Notice]:
         if isinstance(one, str):
             yield Notice(message=one[:_LONGEST], step=step, task=task)
         elif isinstance(one, Mapping):
-            message, template, place = (_text(one.get(key)) for key in ("message", "template", "place"))
-            yield Notice(message, template, place, step, task)
+            message, template, place, absent, why = (
+                _text(one.get(key)) for key in ("message", "template", "place", "absent", "why")
+            )
+            yield Notice(message, template, place, step, task, absent=absent, why=why)
 
 
 def _text(value: Json) -> str:

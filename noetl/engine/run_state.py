@@ -179,6 +179,8 @@ class Run:
     cleanup: Literal["", "wanted", "done"] = ""
     #: The regions that it is a part of, the inner ones first.
     regions: tuple[str, ...] = ()
+    #: The queue of its commands, where the step's is a template.
+    queue: str = ""
     #: It was taken out of the execution, and is only there until it is cleaned up.
     withdrawn: bool = False
     #: Whether its step is done although iterations of its loop run on: it is to be routed, or has

@@ -229,7 +229,7 @@ class _Boundary:
             self.patches.append(Draft(fact, step=self.run.step, run_id=self.run.id))
         state = replace(self.state, ctx=assign(self.names["ctx"], patch))
         run = replace(self.run, variables=assign(self.names["step"], own))
-        self.names = boundary_names(state, self.inputs, run, self.step)
+        self.names = boundary_names(state, self.inputs, run, self.step, self.plan.net.steps)
 
     def _patch(self, values: list[tuple[str, Json]]) -> JsonMap:
         """Assignments to ctx; what they change a part of may be stored by reference."""
@@ -247,7 +247,9 @@ def route(plan: Plan, state: State, inputs: Inputs, run: Run) -> list[Draft]:
     `next.evaluated`."""
     if run.released == "due" and not run.ended:
         run = replace(run, status="done")
-    here = _Boundary(plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step)))
+    here = _Boundary(
+        plan, state, inputs, run, boundary_names(state, inputs, run, plan.step(run.step), plan.net.steps)
+    )
     terminates = termination_of(here.step, run, state)
     try:
         if run.status == "done":

@@ -7,7 +7,9 @@ and checked, and nothing is executed that was not written here.
 
 from __future__ import annotations
 
-from noetl.expressions.evaluate import TemplateFault, Warn, check, evaluate, evaluate_at, sentence, truth
+from noetl.expressions.absences import describe_absence, evaluate_at, sentence
+from noetl.expressions.comparisons import texts_compared
+from noetl.expressions.evaluate import Absence, TemplateFault, Warn, check, evaluate, truth
 from noetl.expressions.follow import part_of, path_of, path_text, select_parts
 from noetl.expressions.limits import Broken
 from noetl.expressions.names import names_optional, names_used, value_at, values_read
@@ -15,6 +17,7 @@ from noetl.expressions.output import BeginQuoting, NoQuoting, QuotedText, Quotin
 from noetl.expressions.places import inside, pieces, place_of_name, rename_chain
 
 __all__ = [
+    "Absence",
     "BeginQuoting",
     "Broken",
     "NoQuoting",
@@ -23,6 +26,7 @@ __all__ = [
     "TemplateFault",
     "Warn",
     "check",
+    "describe_absence",
     "evaluate",
     "evaluate_at",
     "inside",
@@ -36,6 +40,7 @@ __all__ = [
     "rename_chain",
     "select_parts",
     "sentence",
+    "texts_compared",
     "truth",
     "value_at",
     "values_read",

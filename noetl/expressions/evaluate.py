@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from noetl.errors import NoetlError, TemplateError
 from noetl.expressions.follow import Chain, follow
 from noetl.expressions.grammar import Path, chain_of, is_template, parse_once, texts
 from noetl.expressions.limits import Broken, Meter, OverLimit, Refusal
 from noetl.expressions.members import Undefined
+from noetl.expressions.names import names_used
 from noetl.expressions.output import BeginQuoting, Eval, QuotedText, Render, Scope, TextOutput
 from noetl.expressions.places import place_of_line, place_of_word
 from noetl.expressions.rendering import Rendering
+from noetl.expressions.scope import ABSENT
 from noetl.expressions.statements import Statements
 from noetl.expressions.values import ATOMS, plain, text
 from noetl.expressions.vocabulary import FILTERS, TESTS
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, load_value
-from noetl.facts.warnings import Warned
 
+#: What is said of a value that is missing.
+_UNDEFINED: Final = "is undefined"
 #: Characters of a template's source in messages.
 _SHOWN = 120
 
@@ -39,9 +42,16 @@ class CompiledTemplate:
     whole: Eval | None = None
     body: Render | None = None
 
-    def value(self, names: Mapping[str, Any], load: Load | None, begin: BeginQuoting | None = None) -> Any:
+    def value(
+        self,
+        names: Mapping[str, Any],
+        load: Load | None,
+        begin: BeginQuoting | None = None,
+        warn: Warn | None = None,
+    ) -> Any:
         """What the template yields; `Undefined` where a whole expression is that. With `begin`,
-        values in mixed text are quoted. Raises `TemplateError`."""
+        values in mixed text are quoted; what is undefined there is told to `warn`. Raises
+        `TemplateError`."""
         run: Rendering | None = None
         try:
             if self.chain is not None:
@@ -53,13 +63,15 @@ class CompiledTemplate:
             out = TextOutput(run, None if begin is None else begin())
             if self.body is not None:
                 self.body(Scope(run), out)
+            if run.absent and warn is not None:
+                warn(Absence(self.source, tuple(run.absent), why_absent(self.source, names)))
             return out.text()
         except NoetlError:
             # What `names` and `load` are built on may be out of reach: that is not the template's
             # fault.
             raise
         except Exception as error:  # whatever user data provokes is one kind of failure
-            raise explain(error, self.source, 1 if run is None else run.line) from error
+            raise explain(error, self.source, 1 if run is None else run.line, names) from error
 
 
 def _walk(chain: Chain, names: Mapping[str, Any], load: Load | None) -> Any:
@@ -122,10 +134,14 @@ def shorten(source: str) -> str:
     return line if len(line) <= _SHOWN and len(source) <= 8 * _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
-def explain(error: Exception, source: str, line: int | None) -> TemplateError:
-    """The one sentence that says which template failed, and why."""
+def explain(
+    error: Exception, source: str, line: int | None, names: Mapping[str, Any] | None = None
+) -> TemplateError:
+    """What says which template failed over `names`, and why."""
     refusal = _to_refusal(error)
     hint = f" {refusal.hint}" if refusal.hint else ""
+    if names is not None and _UNDEFINED in refusal.cause and (why := why_absent(source, names)):
+        hint += f" {why[0].upper()}{why[1:]}: write `| default(...)` where it may be absent."
     message = f"The template `{shorten(source)}` {refusal.cause}.{hint}"
     return refusal.error(message, source, refusal.line or line)
 
@@ -164,8 +180,30 @@ def _fault(path: Path, source: str, bare: bool, refusal: Refusal) -> TemplateFau
     return TemplateFault(path, source, offset, message, refusal.hint)
 
 
-#: Called with a template whose whole expression came out undefined.
-Warn: TypeAlias = Callable[[str], None]
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A template that came out undefined: as a whole, and became null, or in `parts` of its text,
+    where nothing was put."""
+
+    source: str
+    parts: tuple[str, ...] = ()
+    #: A clause, where it is known why.
+    why: str = ""
+
+
+def why_absent(source: str, names: Mapping[str, Any]) -> str:
+    """Why a name that the template reads is not there; empty where `names` do not know."""
+    reasons: Mapping[str, str] = names.get(ABSENT, {})
+    for chain in sorted(names_used(source, guard=True)):
+        if chain[0] in reasons and chain[0] not in names:
+            return reasons[chain[0]]
+        if chain[0] == "env" and len(chain) > 1 and chain[1] not in names.get("env", {}):
+            return f"{chain[1]} is not set, or NOETL_ENV_ALLOW does not name it"
+    return ""
+
+
+#: Called with what came out undefined.
+Warn: TypeAlias = Callable[[Absence], None]
 
 #: Words of mixed text that mean no in a guard, in any case.
 _NO = frozenset({"false", "no", "off", "0", "", "none", "null"})
@@ -216,43 +254,12 @@ def _settle(
     warn: Warn | None,
     begin: BeginQuoting | None = None,
 ) -> Json:
-    value = code.value(names, load, begin)
+    value = code.value(names, load, begin, warn)
     if not isinstance(value, Undefined):
         return value
     if warn is not None:
-        warn(code.source)
+        warn(Absence(code.source, why=why_absent(code.source, names)))
     return None
-
-
-def evaluate_at(
-    place: str,
-    template: Json,
-    names: Mapping[str, Any],
-    warnings: list[Warned],
-    *,
-    load: Load | None = None,
-) -> Json:
-    """`evaluate`, with every template in it that became null added to `warnings`; `place` is where
-    it stands."""
-    sources: list[str] = []
-    value = evaluate(template, names, load=load, warn=sources.append)
-    if sources:
-        warnings += [
-            {"template": shorten(text), "place": _place_text(place, path)}
-            for path, text in texts(template)
-            if text in sources
-        ]
-    return value
-
-
-def _place_text(place: str, path: Path) -> str:
-    below = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return f"{place}{below}" if place else below.removeprefix(".")
-
-
-def sentence(source: str) -> str:
-    """What is to be said of a template that became null, of whose place nothing more is known."""
-    return f"The template `{shorten(source)}` is undefined and became null."
 
 
 def truth(

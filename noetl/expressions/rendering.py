@@ -27,12 +27,15 @@ from noetl.facts.secret import deeper, is_secret
 #: instant).
 SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, autoescape=False, optimized=False)
 
+#: Paths that are undefined in one text and that are remembered.
+_MOST_ABSENT: Final = 10
+
 
 class Rendering(Meter):
     """The state of one rendering. `filters` and `tests` are the vocabulary, for `map` and
     `select`."""
 
-    __slots__ = ("_origins", "filters", "load", "names", "tests")
+    __slots__ = ("_origins", "absent", "filters", "load", "names", "tests")
 
     def __init__(
         self,
@@ -47,8 +50,14 @@ class Rendering(Meter):
         #: What each lazy list was loaded from, by its identity; the list is kept so that this stays
         #: its own.
         self._origins: dict[int, tuple[Lazy, Json]] | None = None
+        self.absent: dict[str, None] = {}
         self.filters = filters
         self.tests = tests
+
+    def miss(self, path: str) -> None:
+        """Remembers what is undefined in a text."""
+        if len(self.absent) < _MOST_ABSENT:
+            self.absent[path] = None
 
     def name(self, name: str) -> Any:
         """The value of a name that the template does not bind itself."""

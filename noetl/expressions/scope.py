@@ -14,6 +14,9 @@ from typing import Any, Final
 from noetl.facts.json import Json, JsonMap
 
 _MISSING: Final = object()
+#: Under this name, which no template can read, names say why some that they might have are not
+#: there: a mapping from those to a clause (`step 'a' was skipped`).
+ABSENT: Final = "#absent"
 #: Names of an iteration's scope that are not read bare.
 _NOT_BARE: Final = frozenset({"index", "parent"})
 

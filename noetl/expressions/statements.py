@@ -10,6 +10,7 @@ from jinja2 import nodes
 from jinja2.runtime import LoopContext
 
 from noetl.expressions.compiler import Expressions
+from noetl.expressions.grammar import chain_of
 from noetl.expressions.limits import Broken
 from noetl.expressions.members import Attributes, Method, Namespace, Undefined, Verb
 from noetl.expressions.output import Bind, Eval, Render, Scope, TextOutput
@@ -44,16 +45,20 @@ class Statements(Expressions):
         return self.block(node.body)
 
     def visit_Output(self, node: nodes.Output) -> Render:
-        parts = tuple((self.visit(part), part.lineno, _is_own(part)) for part in node.nodes)
+        parts = tuple((self.visit(part), part.lineno, _is_own(part), chain_of(part)) for part in node.nodes)
 
         def render(scope: Scope, out: TextOutput) -> None:
             run = scope.run
-            for part, line, own in parts:
+            for part, line, own, chain in parts:
                 run.line = line
                 value = part(scope)
                 if own:
                     out.write(text(value, run))
-                elif value is not None and not isinstance(value, Undefined):
+                elif isinstance(value, Undefined):
+                    # A choice without `else`, or the first of none, is meant to be empty.
+                    if chain is not None:
+                        run.miss(".".join(chain.words))
+                elif value is not None:
                     out.insert(text(value, run))
 
         return render

@@ -55,14 +55,16 @@ from noetl.facts.events import (
 BOUNDARY = frozenset({"event", "outcome", "output", "error"})
 
 #: How a step ended, most specific name first.
-DONE = ("step.done", "call.done", "step.exit")
+DONE = ("step.done", "call.done", "step.exit", "step.finished", "tool.finished")
 LOOP_DONE = ("loop.done", "loop.finished", *DONE)
-FAILED = ("step.failed", "call.error", "step.exit")
+FAILED = ("step.failed", "call.error", "step.exit", "step.finished", "tool.finished")
 TIMED_OUT = ("step.timed_out", *FAILED)
-CANCELLED = ("step.cancelled", "step.exit")
+CANCELLED = ("step.cancelled", "step.exit", "step.finished")
 #: The same of one iteration of a loop.
-ITERATION_DONE = ("call.done",)
-ITERATION_FAILED = ("call.error",)
+ITERATION_DONE = ("call.done", "tool.finished")
+ITERATION_FAILED = ("call.error", "tool.finished")
+#: Every name that a guard can wait for.
+ENDS: Final = frozenset({*LOOP_DONE, *TIMED_OUT, *CANCELLED, *ITERATION_DONE, *ITERATION_FAILED})
 
 
 class BoundaryName(str):
@@ -138,24 +140,47 @@ STATUS_OF: Mapping[type[Fact], EventStatus] = {
 }
 
 #: Names that other generations of the language use for the same events; queries accept them.
-ALIASES: Mapping[str, str] = {
-    "step.enter": "step.started",
-    "step.exit": "step.done",
-    "call.done": "task.done",
-    "call.error": "task.failed",
-    "tool.started": "task.started",
-    "tool.completed": "task.done",
-    "tool.failed": "task.failed",
-    "case.evaluated": "next.evaluated",
-    "retry.scheduled": "task.attempt.failed",
-    "loop.iteration.finished": "loop.iteration.done",
-    "loop.finished": "loop.done",
-    "PlaybookExecutionRequested": "playbook.execution.requested",
-    "PlaybookProcessed": "playbook.processed",
-    "WorkflowStarted": "workflow.started",
-    "WorkflowFinished": "workflow.finished",
-    "StepScheduled": "step.scheduled",
-    "StepStarted": "step.started",
-    "StepDone": "step.done",
-    "StepFailed": "step.failed",
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "step.enter": ("step.started",),
+    "step.exit": ("step.done", "step.failed"),
+    "step.finished": ("step.done", "step.failed"),
+    "step_skip": ("step.skipped",),
+    "call.done": ("task.done",),
+    "call.error": ("task.failed",),
+    "command.claimed": ("step.started",),
+    "tool.started": ("task.started",),
+    "tool.finished": ("task.done", "task.failed"),
+    "tool.completed": ("task.done",),
+    "tool.failed": ("task.failed",),
+    "sink.started": ("task.started",),
+    "sink.processed": ("task.done", "task.failed"),
+    "action_started": ("task.started",),
+    "action_completed": ("task.done",),
+    "action_error": ("task.failed",),
+    "case.started": ("next.evaluated",),
+    "case.evaluated": ("next.evaluated",),
+    "retry.scheduled": ("task.attempt.failed",),
+    "retry.started": ("task.attempt.failed",),
+    "retry.processed": ("task.done", "task.failed"),
+    "loop.iteration.finished": ("loop.iteration.done", "loop.iteration.failed"),
+    "loop.finished": ("loop.done",),
+    "loop_start": ("loop.started",),
+    "loop_iteration": ("loop.iteration.started",),
+    "execution_start": ("playbook.execution.requested",),
+    "PlaybookExecutionRequested": ("playbook.execution.requested",),
+    "PlaybookRequestEvaluated": ("playbook.request.evaluated",),
+    "PlaybookPaused": ("playbook.paused",),
+    "PlaybookProcessed": ("playbook.processed",),
+    "WorkflowStarted": ("workflow.started",),
+    "WorkflowFinished": ("workflow.finished",),
+    "StepScheduled": ("step.scheduled",),
+    "StepStarted": ("step.started",),
+    "StepDone": ("step.done",),
+    "StepFailed": ("step.failed",),
 }
+
+
+def types_called(name: str) -> tuple[str, ...]:
+    """The types of events that `name` means in a query: its own, or those that it is an older name
+    of."""
+    return ALIASES.get(name, (name,))

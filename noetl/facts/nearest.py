@@ -26,17 +26,17 @@ def nearest(name: str, known: Iterable[str], likeness: float = ALIKE) -> str | N
     likely a slip for, or short for (`cmd`, `msg`). None where none is near."""
     if len(name) > LONGEST:
         return None
-    lowered = {candidate.lower(): candidate for candidate in known}
+    lowered = {candidate.lower(): candidate for candidate in known if candidate != name}
     if sum(map(len, lowered)) > MOST_LETTERS:
         return None
     word = name.lower()
-    longer = [one for one in lowered if likeness <= ALIKE and _is_short_for(word, one)]
+    longer = [one for one in lowered if likeness <= ALIKE and is_short_for(word, one)]
     cutoff = _A_SLIP if longer else likeness
     close = difflib.get_close_matches(word, lowered, n=1, cutoff=cutoff) or sorted(longer, key=len)
     return lowered[close[0]] if close else None
 
 
-def _is_short_for(word: str, name: str) -> bool:
+def is_short_for(word: str, name: str) -> bool:
     """Whether `word` has the first letter of `name` and some of the others, in their order."""
     letters = iter(name)
     return _LETTERS <= len(word) < len(name) and word[0] == name[0] and all(one in letters for one in word)

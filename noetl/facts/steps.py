@@ -95,6 +95,8 @@ class StepScheduled:
     cleanup: bool = False
     #: The regions that it is a part of, the inner ones first.
     regions: tuple[str, ...] = ()
+    #: What the template of its queue came to; empty where that is none.
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 from noetl.facts.json import Json, JsonMap
 
 #: An undefined template is `{"template", "place"}`: its text (shortened), and
-#: where it stands in the playbook (`input.total`). What a tool has to say, and whatever an earlier
-#: version recorded, is a sentence.
+#: where it stands in the playbook (`input.total`); `absent` besides, where it is a text in which
+#: those paths are undefined, and `why` where that is known. What a tool has to say, and whatever an
+#: earlier version recorded, is a sentence.
 Warned: TypeAlias = str | JsonMap
 
 #: The keys of a warning that an answer shows, whatever it is about.

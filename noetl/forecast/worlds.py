@@ -18,7 +18,7 @@ from noetl.engine.inputs import Inputs
 from noetl.engine.state import State
 from noetl.engine.workload import render_keys, request_names
 from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
-from noetl.expressions import QuotedText, evaluate, names_used, pieces, sentence, truth
+from noetl.expressions import Absence, QuotedText, evaluate, names_used, pieces, sentence, truth
 from noetl.expressions.scope import layer_names
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import MARK, Keychain, describe_secret, is_secret, omit_seal, replace_markers
@@ -216,7 +216,7 @@ def find_missing(template: Template, scope: KnownNames, *, guard: bool = False) 
 
 
 def _evaluate_text(template: str, scope: KnownNames) -> Rendered:
-    warnings: list[str] = []
+    warnings: list[Absence] = []
     found = _in_all(template, scope, lambda names: evaluate(template, names, warn=warnings.append))
     return replace(found, warning=sentence(warnings[0])) if warnings else found
 

@@ -144,6 +144,8 @@ class Names:
     steps: JsonMap = field(default_factory=dict)
     builtins: JsonMap = field(default_factory=dict)
     iter: JsonMap | None = None
+    #: Steps without a result that templates read, and why they have none.
+    absent: JsonMap = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from noetl.expressions.scope import bare_names, hide_names, layer_names, of_step, of_task, of_tasks
+from noetl.expressions.scope import ABSENT, bare_names, hide_names, layer_names, of_step, of_task, of_tasks
 from noetl.facts.event_names import DONE, FAILED, ITERATION_DONE, ITERATION_FAILED, BoundaryName
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, failed, succeeded
@@ -85,6 +85,7 @@ def before(
         names.workload,
         # Where nothing else is called so: how the task before ended.
         {} if last is None or not progress.pc else _outcome_names(last),
+        {ABSENT: names.absent},
     )
     return sight if progress.proper is None else _behind(sight, around, progress, progress.proper)
 

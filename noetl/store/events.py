@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Select, bindparam, exists, func, insert, select, update
 
 from noetl.errors import BadRequest, NoetlError, VersionConflict
-from noetl.facts.event_names import ALIASES
+from noetl.facts.event_names import types_called
 from noetl.facts.events import Draft, Event, LoopClaimed, LoopGrown
 from noetl.facts.json import Json, JsonMap
 from noetl.store import codec, envelope
@@ -132,7 +132,7 @@ class SqlEvents(SqlTable):
         self, execution_id: str, after: int = 0, limit: int | None = None, types: Iterable[str] = ()
     ) -> list[Event]:
         """`types` may be given by the names that other generations used."""
-        wanted = sorted({ALIASES.get(name, name) for name in types})
+        wanted = sorted({known for name in types for known in types_called(name)})
         values: dict[str, Any] = {"id": codec.number(execution_id), "after": after}
         if wanted:
             values["types"] = wanted

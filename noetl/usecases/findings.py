@@ -8,6 +8,7 @@ from noetl.engine.notices import Notice, Notices, describe
 from noetl.engine.plan import Plan
 from noetl.engine.request import unread_keys
 from noetl.engine.state import StepRecord
+from noetl.expressions import describe_absence
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.warnings import make_warning
 from noetl.net.model import Net, Task
@@ -30,7 +31,7 @@ def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
 def _warning(notice: Notice, net: Net) -> JsonMap:
     message, hint = notice.message, None
     if notice.template:
-        message = f"The template `{notice.template}` of `{notice.place}` is undefined and became null."
+        message = describe_absence(notice.template, notice.absent, notice.why, notice.place)
         hint = _HINT
     return make_warning(
         source="run",

@@ -13,7 +13,7 @@ from typing import Final
 
 from noetl.engine.state import State, result_of
 from noetl.errors import BadRequest
-from noetl.facts.event_names import ALIASES, TYPES
+from noetl.facts.event_names import TYPES, types_called
 from noetl.facts.events import Event, Parent
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
@@ -164,7 +164,7 @@ def news(
     ask_idle: bool = False,
 ) -> NewEvents:
     """What happened behind version `after`, and where the execution is. Raises as `events` does."""
-    wanted = tuple(_event_type(name) for name in types)
+    wanted = tuple(known for name in types for known in _event_types(name))
     with rt.store.read() as tx:
         row = moment.find(tx, execution_id)
         found = tx.events.read(execution_id, after=after, limit=limit, types=wanted)
@@ -199,9 +199,9 @@ def last_events(rt: Runtime, execution_id: str, where: EventFilter, until: int, 
     ).events
 
 
-def _event_type(name: str) -> str:
-    known = ALIASES.get(name, name)
-    if known not in TYPES:
+def _event_types(name: str) -> tuple[str, ...]:
+    known = types_called(name)
+    if not set(known) <= set(TYPES):
         raise BadRequest(f"{name[:80]!r} is not a type of event.{did_you_mean(name[:80], TYPES)}")
     return known
 

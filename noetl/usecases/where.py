@@ -97,6 +97,11 @@ def _fault(text: str, place: int, why: str) -> BadRequest:
     return BadRequest(f"The filter cannot be used at {where}: {why}{'' if why[-1] in '.?' else '.'}")
 
 
+def _written(operator: str) -> str:
+    """The operator as people write it."""
+    return "!=" if operator == "<>" else operator
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
@@ -133,6 +138,13 @@ class _Reader:
         if kind == "list" and _kind_of(node) == "AEXPR_IN":
             chosen = OneOf(field, tuple(self._value(field, item) for item in listed.items))
             return chosen if operator == "=" else Not(chosen)
+        if kind == "column_ref":
+            written = ".".join(part.string.sval or "*" for part in listed.fields)
+            # The parser folds it to small letters.
+            value = self._text[(at := self._place(listed)) : at + len(written)]
+            raise self._fault(
+                listed, f"values stand in single quotes: {field} {_written(operator)} '{value}'"
+            )
         if kind != "a_const" or _kind_of(node) != "AEXPR_OP":
             raise self._fault(node, f"fields are compared with values by {_OPERATORS}")
         return self._by_operator(field, operator, node)

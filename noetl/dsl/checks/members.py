@@ -83,6 +83,7 @@ def _missing(subject: Subject, path: Path) -> Set[str]:
             return _missing_in_task(subject, path)
         case (
             ("input" | "args", *_)
+            | ("when",)
             | ("loop", "in" | "cursor" | "enough" | "grow" | "close", *_)
             | ("loop", "spec", "max_in_flight")
         ):
@@ -136,6 +137,7 @@ _FIELDS: Final[Mapping[Chain, Set[str]]] = {
     ("job",): frozenset({"uuid", "execution_id"}),
 }
 _DECLARE: Final = "add it to workload: (null where a run gives it)"
+_DECLARE_INPUT: Final = "declare it under inputs:, or write `| default(...)`"
 _STORES: Final = frozenset({"ctx", "vars"})
 
 
@@ -146,6 +148,8 @@ class Members:
     names: DottedNames
     workload: Mapping[str, Json]
     ctx: frozenset[str]
+    #: Whether it declares its inputs: then the workload never has anything else.
+    is_declared: bool = False
 
     def faults(self, chain: Chain, sections: Set[str] | None = None) -> Iterator[Fault]:
         """What is wrong behind the dots of `chain`, which begins with a name of the language.
@@ -177,13 +181,20 @@ class Members:
             if not isinstance(known, Mapping) or not known:
                 return
             if key not in known:
-                # What a run is given may have more than the defaults, within them.
-                top = at == head
-                hint = self.names.suggest(key, known, _DECLARE) if top else self._near(key, known)
-                if hint:
-                    yield _make_fault(chain[: at + 1], hint)
+                yield from self._missing_key(chain[: at + 1], known, top=at == head)
                 return
             known = known[key]
+
+    def _missing_key(self, chain: Chain, known: Mapping[str, Json], *, top: bool) -> Iterator[Fault]:
+        if top and self.is_declared:
+            name = quote_value(".".join(chain))
+            message = f"nothing defines {name}: it is no declared input"
+            yield Code.UNDECLARED, message, self.names.suggest(chain[-1], known, _DECLARE_INPUT)
+            return
+        # What a run is given may have more than the defaults, within them.
+        hint = self.names.suggest(chain[-1], known, _DECLARE) if top else self._near(chain[-1], known)
+        if hint:
+            yield _make_fault(chain, hint)
 
     def _of_ctx(self, chain: Chain) -> Iterator[Fault]:
         """Clients may patch ctx: only what is nearly assigned is reported."""

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from noetl.dsl.checks import (
+    boundaries,
     caching,
     callbacks,
     changed,
     code,
     code_names,
+    code_results,
     ends,
     flow,
+    hidden_inputs,
     key,
     keychain,
     limits,
@@ -76,6 +79,8 @@ OF_NETS: Final[Sequence[Check]] = (
     templates.check_syntax,
     templates.check_guards,
     templates.check_names,
+    boundaries.check_event_names,
+    hidden_inputs.check_hidden_inputs,
     callbacks.check_addresses,
     values.check_circles,
     values.check_plain_secrets,
@@ -88,6 +93,7 @@ OF_NETS: Final[Sequence[Check]] = (
     soundness.check_soundness,
     values.check_inputs,
     code_names.check_names_of_code,
+    code_results.check_results_of_code,
     trials.check_tests,
 )
 

@@ -12,6 +12,7 @@ from noetl.dsl.checks.subject import Subject
 from noetl.dsl.document import (
     Cursor,
     Defaults,
+    Document,
     Loop,
     LoopSpec,
     NamedTask,
@@ -120,6 +121,9 @@ _OF_TOOLS: Final = frozenset(
 _OF_STEP_LOOPS: Final = frozenset({"cursor", "mode", "enough", "grow", "close"})
 
 
+#: Root keys of other engines, and where what they hold stands here.
+_OF_OTHERS: Final = dict.fromkeys(("steps", "jobs", "stages"), "write the steps under workflow:")
+
 #: Those that are about iterations which run side by side with the scheduler.
 _OF_INSTANCES: Final = frozenset({"enough", "grow", "close"})
 
@@ -134,6 +138,8 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
             but, elsewhere = _find_keys_of_tools(subject, part), _elsewhere(subject, part)
         elif isinstance(part, TaskLoop):
             but = _OF_STEP_LOOPS
+        elif isinstance(part, Document):
+            elsewhere = _OF_OTHERS
         yield from unknown_keys(part, path, subject.names, except_for=but, elsewhere=elsewhere)
 
 
@@ -194,7 +200,7 @@ def _elsewhere(subject: Subject, step: Step) -> dict[str, str]:
     info = subject.kinds.get(step.tool.kind or "") if isinstance(step.tool, Tool) else None
     keys = info.schema.get("properties", {}) if info is not None else ()
     hints = dict.fromkeys(keys, "put it under tool:")
-    return hints | {"arcs": "put it under next:", "when": "put it at the arcs that lead here"}
+    return hints | {"arcs": "put it under next:"}
 
 
 def check_frames(subject: Subject) -> Iterator[Finding]:

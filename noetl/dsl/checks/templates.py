@@ -123,7 +123,9 @@ class _Names:
         self._readings = NameReader(subject, net)
         self._steps = frozenset(net.steps)
         self._addressed = {step.name for step in net.transitions if tasks_with_address(step)}
-        self._members = Members(subject.names, fill_keys(net.inputs, net.workload), net.variables)
+        self._members = Members(
+            subject.names, fill_keys(net.inputs, net.workload), net.variables, bool(net.inputs)
+        )
         #: The chains that were met, by their first name; and those of them that are read before the
         #: first step.
         self.read: dict[str, set[Chain]] = {}

@@ -207,7 +207,8 @@ def check_keys_of_tools(subject: Subject) -> Iterator[Finding]:
                 continue
             otherwise = f"known here: {', '.join(known)}" if known else "hand values over with input:"
             hint = subject.names.suggest(key, [*known, *known_keys(model)], otherwise)
-            near = {*known, *keys_near(model)}
+            # Nobody is sent to an older spelling.
+            near = {*known, *keys_near(model)} - call.kind.spellings.keys()
             if key in _OF_STEPS:
                 hint, near = "put it beside tool:", set()
             yield from unknown_key(

@@ -19,7 +19,7 @@ from noetl.dsl.compile.keychain import compile_keychain
 from noetl.dsl.compile.labels import compile_labels
 from noetl.dsl.compile.limits import compile_limits
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop, of_branches
-from noetl.dsl.compile.policies import admission, execution_retry
+from noetl.dsl.compile.policies import admission, entry_guard, execution_retry
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.scopes import (
     compile_compensation,
@@ -32,7 +32,7 @@ from noetl.dsl.compile.tools import pipeline, workbook_tasks
 from noetl.dsl.document import Document, Executor, ExecutorSpec, Metadata, Policy, Step, StepSpec
 from noetl.dsl.document.identifiers import usable
 from noetl.dsl.problems import Code, Path, quote_value
-from noetl.net.model import Failure, Join, Net, Task, Template, Transition
+from noetl.net.model import Admission, Failure, Join, Net, Task, Template, Transition
 from noetl.net.model import Loop as NetLoop
 
 MAX_STEPS = 1_000
@@ -142,7 +142,6 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
     site = _site(name, step, path)
     spec = step.spec or StepSpec()
     own_failure = failure_of(context, spec, (*path, "spec"))
-    admit = (spec.policy or Policy()).admit
     made_loop = None
     if step.loop is not None:
         made_loop = loop(context, step.loop, (*path, "loop"), site, own_failure)
@@ -157,7 +156,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         router=onwards.mode,
         no_next_is_error=onwards.no_next_is_error,
         loop=made_loop,
-        admit=None if admit is None else admission(context, admit, (*path, "spec", "policy", "admit"), name),
+        admit=_admission(context, step, path, name),
         join=_join(context, spec, (*path, "spec", "join")),
         iteration=_iteration(context, step, (*path, "iteration")),
         args=args,
@@ -166,7 +165,7 @@ def _transition(context: Context, name: str, step: Step, path: Path, around: Fai
         deadline=_deadline(context, spec, (*path, "spec", "deadline"), name),
         compensate=compile_compensation(context, step, path),
         cleanup=find_step(context, step.finally_, (*path, "finally")),
-        queue=_queue(context, step, site, tasks, made_loop),
+        queue=_queue(context, step, site, tasks, made_loop, (*path, "tool")),
         limits=compile_limits(context, spec, (*path, "spec"), name),
         description=_text(step.desc),
         line=context.report.source.mark(path).line,
@@ -194,6 +193,17 @@ def _site(name: str, step: Step, path: Path) -> PipelineSite:
     if step.loop is None:
         return PipelineSite(name, specs)
     return PipelineSite(name, (*specs, (*path, "loop", "spec")), True, ctx_names_to_reduce(step.loop))
+
+
+def _admission(context: Context, step: Step, path: Path, name: str) -> Admission | None:
+    """Which tokens may enter: those that its `when`, or its policy, lets in."""
+    policy = (step.spec or StepSpec()).policy or Policy()
+    if policy.admit is not None and step.when is not None:
+        message = "`when` stands beside another admission: spec.policy.admit, or pass"
+        context.report.add(Code.MISPLACED, (*path, "when"), message, "write one of them", at_key=True)
+    if policy.admit is not None:
+        return admission(context, policy.admit, (*path, "spec", "policy", "admit"), name)
+    return None if step.when is None else entry_guard(context, step.when, (*path, "when"), name)
 
 
 def _deadline(context: Context, spec: StepSpec, at: Path, step: str) -> Template:
@@ -257,14 +267,19 @@ def _add_inputs(context: Context, task: Task, step: Step, path: Path, inputs: Ma
 
 
 def _queue(
-    context: Context, step: Step, site: PipelineSite, tasks: tuple[Task, ...], around: NetLoop | None
+    context: Context,
+    step: Step,
+    site: PipelineSite,
+    tasks: tuple[Task, ...],
+    around: NetLoop | None,
+    path: Path,
 ) -> str:
     if around is not None and around.cursor is not None:
         # What is called first decides, as it does among tasks.
         tasks = (around.cursor, *tasks)
     if not tasks:
         return "default"
-    asked = queue_of(context, site, step.tool)
+    asked = queue_of(context, site, step.tool, path)
     if asked is not None:
         return asked
     first = next((task for task in tasks if task.kind != "noop"), tasks[0])

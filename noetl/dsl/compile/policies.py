@@ -86,6 +86,12 @@ def admission(context: Context, admit: Admit, path: Path, step: str) -> Admissio
     return Admission(tuple(made), admit.on_deny or "pending")
 
 
+def entry_guard(context: Context, when: bool | str, path: Path, step: str) -> Admission:
+    """`when` of `step`: tokens that it does not let in go on behind it."""
+    context.use(path, when, step, guard=True)
+    return Admission((NetAdmitRule(when, True), NetAdmitRule(None, False)), "pass")
+
+
 def _directive(
     context: Context, then: Then, at: Path, task: str, tasks: Siblings, site: PipelineSite
 ) -> Directive:

@@ -125,20 +125,23 @@ def policies_around(context: Context, site: PipelineSite) -> Iterator[SaidPolicy
             yield said
 
 
-def queue_of(context: Context, site: PipelineSite, tool: Any) -> str | None:
-    """The queue that the first task of `tool`, or the innermost spec around the pipeline, asks
-    for."""
-    first = tool[0] if isinstance(tool, list) and tool else tool
-    if isinstance(first, dict):
-        first = next(iter(first.values()))
-    own = first.spec if isinstance(first, Tool) else None
-    if own is not None and own.queue:
-        return own.queue
-    for path in reversed(site.specs):
-        queue = context.raw(path).get("queue")
+def queue_of(context: Context, site: PipelineSite, tool: Any, path: Path) -> str | None:
+    """The queue that the first task of `tool`, which stands at `path`, or the innermost spec around
+    the pipeline, asks for."""
+    for at in (_spec_of_first(tool, path), *reversed(site.specs)):
+        queue = context.raw(at).get("queue")
         if isinstance(queue, str) and queue:
+            context.use((*at, "queue"), queue, site.step)
             return queue
     return None
+
+
+def _spec_of_first(tool: Any, path: Path) -> Path:
+    """Where the spec of the first task stands."""
+    if isinstance(tool, list) and tool:
+        return _spec_of_first(tool[0], (*path, 0))
+    label = next(iter(tool)) if isinstance(tool, dict) and tool else None
+    return (*path, "spec") if label is None else (*path, label, "spec")
 
 
 def _without_structure(merged: Json) -> JsonMap:

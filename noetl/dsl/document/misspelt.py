@@ -12,6 +12,7 @@ from noetl.dsl.document import DocumentPart
 from noetl.dsl.document.base import keys_near, models_below
 from noetl.dsl.problems import Code, Finding, Path
 from noetl.dsl.read.report import ProblemReport
+from noetl.facts.nearest import is_short_for
 
 #: Keys that begin so are the author's own.
 FREE: Final = "x-"
@@ -23,6 +24,7 @@ _FORGIVING: Final = frozenset({_NOTES, "keychain"})
 
 #: Shorter keys have neighbours by chance: these count only where the key itself is missing.
 _LONG: Final = 4
+_VOWELS: Final = frozenset("aeiouy")
 
 
 def is_free(key: str) -> bool:
@@ -71,8 +73,10 @@ def slip_for(key: str, known: Iterable[str], given: Collection[str] = ()) -> str
     near = {one for one, plain in others.items() if _is_form_of(word, plain)}
     # A key with a meaning elsewhere was misplaced rather than mistyped.
     if key not in _words():
-        long = (one for one in others if len(one) >= _LONG or one not in given)
-        near |= {one for one in long if _is_one_edit(word, others[one])}
+        long = [one for one in others if len(one) >= _LONG or one not in given]
+        # A word without vowels is short for a longer one: `cmd` is no slip for `cwd`.
+        short = {one for one in long if _VOWELS.isdisjoint(word) and is_short_for(word, others[one])}
+        near |= short or {one for one in long if _is_one_edit(word, others[one])}
     return min(near, key=lambda one: _far(word, others[one]), default=None)
 
 

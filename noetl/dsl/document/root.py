@@ -161,6 +161,9 @@ class Step(DocumentPart):
     """Its name."""
     desc: Any = None
     """What it is for."""
+    when: Annotated[bool | str | None, Key(example='"{{ ctx.ready }}"')] = None
+    """A guard, asked when the step begins, before its loop and tool: where it does not hold the
+    step is skipped, and its arcs are asked."""
     spec: StepSpec | None = None
     loop: Annotated[Loop | None, Key(example="{in: ..., iterator: item}")] = None
     tool: ToolForm | None = None
@@ -194,6 +197,7 @@ class Step(DocumentPart):
     sink: SinkForm | None = older()
     rules: list[Rule] | None = older()
     cases: list[Rule] | None = older()
+    rule: list[Rule] | None = older()
     run: RunForm | None = older()
     parallel: bool | None = older()
     pass_: bool | str | None = older("pass")

@@ -60,6 +60,7 @@ class Rule(DocumentPart):
     """The first rule of a step whose `when` holds acts."""
 
     when: bool | str | None = None
+    case: bool | str | None = older()
     run: RunForm | None = None
     next: NextForm | None = None
     set: Assigned = None

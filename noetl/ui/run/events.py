@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 from typing import Any, Final
 
-from noetl.facts.event_names import ALIASES, STATUS_OF, TYPES
+from noetl.facts.event_names import STATUS_OF, TYPES, types_called
 from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
@@ -81,8 +81,9 @@ def count(look: RunLook) -> str:
 
 def gather(look: RunLook) -> Mapping[str, Any]:
     """What `run/events.html` shows."""
-    kind = _find_type(look)
-    fault = "" if kind in ("", FAILURES, *TYPES) else _say_unknown(kind)
+    types = _find_types(look)
+    kind = types[0] if len(types) == 1 else look.asked.get("type", "")
+    fault = "" if set(types) <= set(TYPES) else _say_unknown(kind)
     page = EventSlice([], 0, 0) if fault else _find_page(look)
     return {
         "blocks": _show_all(look, page),
@@ -92,6 +93,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
         "newest_first": _is_newest_first(look),
         "fault": fault,
         "type": kind,
+        "is_listed": kind in ("", FAILURES, *TYPES),
         "types": TYPE_GROUPS,
         "failures": FAILURES,
         "step_names": list(look.report.steps),
@@ -105,9 +107,12 @@ def gather_rows(look: RunLook) -> Mapping[str, Any]:
     return {"blocks": _show_all(look, _find_page(look))}
 
 
-def _find_type(look: RunLook) -> str:
+def _find_types(look: RunLook) -> tuple[str, ...]:
+    """The types that are asked for; none: all of them."""
     asked: str = look.asked.get("type", "")
-    return ALIASES.get(asked, asked)
+    if asked == FAILURES:
+        return _FAILED
+    return types_called(asked) if asked else ()
 
 
 def _is_newest_first(look: RunLook) -> bool:
@@ -119,10 +124,8 @@ def _say_unknown(asked: str) -> str:
 
 
 def _find_page(look: RunLook) -> EventSlice:
-    kind = _find_type(look)
-    types = _FAILED if kind == FAILURES else (kind,) if kind else ()
     run = look.run if look.run and "#" in look.run else None
-    where = EventFilter(types, look.step, run, look.iteration)
+    where = EventFilter(_find_types(look), look.step, run, look.iteration)
     # What came behind the version that is looked at had not happened then.
     return inspect.slice_events(
         look.visitor.rt, look.execution_id, where, look.version, lambda count: _find_range(look, count)

@@ -11,6 +11,7 @@ from datetime import datetime
 from noetl.engine.asking import priority_of
 from noetl.engine.decision import Command, Decision, Notification, WithdrawnRun
 from noetl.engine.plan import Plan
+from noetl.engine.queues import queue_of
 from noetl.facts.limits import LAST_PLACE
 from noetl.net.model import KindInfo
 from noetl.usecases.ports import CommandRow
@@ -94,7 +95,7 @@ def _abandon_row(plan: Plan, execution_id: str, withdrawn: WithdrawnRun, now: da
         step=run.step,
         purpose=purpose.name,
         part="",
-        queue=purpose.queue_of(plan.step(run.step).queue),
+        queue=purpose.queue_of(queue_of(plan.step(run.step), run)),
         issue=1,
         context=withdrawn.context,
         label=purpose.label_of(plan.net.path, run.step, ""),

@@ -52,6 +52,7 @@ def names(rt: Runtime, plan: Plan, command: CommandRow, iteration: JsonMap | Non
             **_addresses(rt, plan, command, iteration),
         },
         iter=iteration or around or caller,
+        absent=context.get("absent", {}),
     )
 
 

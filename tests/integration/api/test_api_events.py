@@ -78,6 +78,7 @@ def test_types_are_filtered_under_any_of_their_names(
 
     assert types("type=step.done") == {"step.done"}
     assert types("type=step.exit,call.done") == {"step.done", "task.done"}
+    assert types("type=step.finished&type=action_completed") == {"step.done", "task.done"}
     assert types("type=step.done&type=workflow.started") == {"step.done", "workflow.started"}
 
 

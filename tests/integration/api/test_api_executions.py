@@ -169,6 +169,7 @@ def test_the_text_of_a_playbook_is_registered_and_started(
             {"path": "examples/doubling", "payloads": {}},
             "'payloads' is not known here. Did you mean 'payload'?",
         ),
+        ({"path": "examples/doubling", "approved": True}, "'approved' is not known here. Known are "),
         ({"path": "examples/doubling", "payload": [1]}, "payload: "),
         ({"path": "examples/doubling", "version": "1"}, "version: "),
         ({"path": "examples/doubling", "version": 0}, "version: "),

@@ -103,7 +103,33 @@ BAD = [
         "- step: start\n  loop: {in: [1], iterator: job}\n  tool: {kind: noop, input: {x: '{{ job.id }}'}}\n",
         "job}",
     ),
+    *(
+        (Code.BUILT_IN, steps, "job: {id")
+        for steps in (
+            "- step: start\n  next: {step: poll, args: {job: {id: 7}}}\n"
+            "- step: poll\n  tool: {kind: noop, input: {x: '{{ job.id }}'}}\n",
+            "- step: start\n  input: {job: {id: 7}}\n  tool: {kind: noop, set: {ctx.x: '{{ job.id }}'}}\n",
+            "- step: start\n  tool: {kind: noop, input: {job: {id: 7}}, set: {ctx.x: '{{ job.id }}'}}\n",
+        )
+    ),
     (Code.BUILT_IN, "- step: start\n  next: ctx\n- step: ctx\n  tool: {kind: noop}\n", "ctx\n  tool"),
+    (Code.EVENT_NAME, _arcs("{step: a, when: \"{{ event.name == 'step.exti' }}\"}", "{step: b}"), "step.exti"),
+    (Code.EVENT_NAME, _arcs("{step: a, when: \"event.name in ['step.enter']\"}", "{step: b}"), "step.enter"),
+    (Code.EVENT_NAME, _arcs("{step: a, args: {x: \"{{ 'task.done' != event.name }}\"}}", "{step: b}", mode="inclusive"), "task.done"),
+    (Code.UNDEFINED, "- step: start\n  tool: {kind: noop, spec: {queue: '{{ poll }}'}}\n", "poll }}"),
+    *(
+        (Code.NO_RESULT, "- step: start\n  tool: {kind: python, code: y = 1}\n" + more, "y = 1")
+        for more in (
+            "",
+            "  set: {ctx.x: '{{ result }}'}\n  next: a\n- {step: a, tool: {kind: noop}}\n",
+            "  next: a\n- {step: a, tool: {kind: noop, input: {x: '{{ start }}'}}}\n",
+        )
+    ),
+    (
+        Code.NO_RESULT,
+        "- step: start\n  tool: [{name: one, kind: python, code: y = 1}, {kind: noop, input: {x: '{{ one }}'}}]\n",
+        "y = 1",
+    ),
     (Code.UNDEFINED, _loop("{{ iter.m }}"), "iter.m"),
     (Code.UNDEFINED, _loop("{{ 1 }}", ", spec: {policy: {rules: [{when: '{{ iter.m }}', then: {do: "
                                       "fail}}, {else: {do: fail}}]}}"), "iter.m"),
@@ -112,6 +138,38 @@ BAD = [
 
 #: Steps that are sound, each close to one of the above.
 GOOD = [
+    *(
+        f"- step: start\n  tool:\n    kind: python\n    code: '{code}'\n  set: {{ctx.x: '{{{{ result }}}}'}}\n"
+        for code in (
+            "def main(): pass",
+            "return 1",
+            "for result in [1]: pass",
+            "import sys as result",
+            "exec(str())",
+        )
+    ),
+    "- step: start\n  tool: {kind: python, code: print(1)}\n",
+    "- step: start\n  tool: {kind: python, code: y = 1}\n  next: a\n- {step: a, tool: {kind: noop}}\n",
+    *(
+        f"- step: start\n  next: {{step: poll, args: {given}}}\n"
+        f"- step: poll\n  tool: {{kind: noop, input: {{x: '{{{{ {read} }}}}'}}}}\n"
+        for given, read in (
+            ("{job: {id: 7}}", "args.job.id"),
+            ("{job: {id: 7}}", "job.uuid"),
+            ("{env: prod}", "env.HOME"),
+            ("{execution_id: '{{ execution_id }}'}", "execution_id"),
+        )
+    ),
+    *(
+        _arcs(
+            f"{{step: a, args: {{x: \"{{{{ event.name == '{name}' }}}}\"}}}}", "{step: b}", mode="inclusive"
+        )
+        for name in ("step.finished", "tool.finished", "loop.done", "step.timed_out", "step.cancelled")
+    ),
+    _arcs("{step: a, args: {event: {name: order}}}", "{step: b}", mode="inclusive").replace(
+        "{step: a, tool: {kind: noop}",
+        "{step: a, tool: {kind: noop, input: {x: \"{{ event.name == 'order' }}\"}}",
+    ),
     _arcs("{step: a}", "{step: b, when: \"{{ outcome.status == 'error' }}\"}"),
     _arcs("{step: a}", "{step: b}", mode="inclusive"),
     _arcs("{step: a, when: false}", "{step: b}", "{step: a, when: '{{ error }}'}"),

@@ -240,12 +240,16 @@ def test_unknown_keys_of_every_spec_are_reported_with_the_place_that_has_them(bo
         ("tool: {kind: http, url: x}\n  headers: {a: b}", "put it under tool:"),
         ("tool: {kind: http, url: x, next: end}", "put it beside tool:"),
         ("tool: {kind: noop}\n  arcs: [{step: end}]", "put it under next:"),
-        ("tool: {kind: noop}\n  when: '{{ ctx.x }}'", "put it at the arcs that lead here"),
     ],
 )
 def test_a_key_at_the_wrong_depth_is_reported_where_it_belongs(body: Compile, step: str, hint: str) -> None:
     found = body(f"workflow:\n- step: start\n  {step}\n- step: end\n").problems
     assert [problem.hint for problem in found if problem.code is Code.UNKNOWN_KEY] == [hint]
+
+
+def test_the_root_keys_of_other_engines_are_led_to_the_workflow(body: Compile) -> None:
+    found = {problem.message: problem.hint for problem in body("steps:\n- {step: start}\n").problems}
+    assert found["the key 'steps' means nothing here"] == "write the steps under workflow:"
 
 
 def test_a_spec_may_say_what_a_kind_has_defaults_for(body: Compile) -> None:

@@ -187,3 +187,28 @@ def test_keys_of_declared_objects_are_known_to_templates(body: Compile) -> None:
         "to.stret": ["nothing defines 'to.stret'"],
         "workload.to.at.flor": ["nothing defines 'workload.to.at.flor'"],
     }
+
+
+DECLARED = "inputs: {city: string}\n"
+READS = "workflow: [{step: s, tool: {kind: noop, input: {x: '%s'}}}]"
+
+
+@pytest.mark.parametrize("read", ["{{ workload.ctiy }}", "in {{ workload.ctiy.name }}"])
+def test_a_key_that_no_run_can_give_is_an_error_where_inputs_are_declared(body: Compile, read: str) -> None:
+    declared = body(DECLARED + READS % read)
+    assert [(one.code, one.hint) for one in declared.errors] == [(Code.UNDECLARED, "did you mean 'city'?")]
+    free = body("workload: {city: null}\n" + READS % read)
+    assert [(one.code, one.severity) for one in free.problems] == [(Code.UNDEFINED, "warning")]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "{{ workload.ctiy | default(1) }}",
+        "{{ workload.ctiy is defined }}",
+        "{{ workload.city }}",
+        "{{ workload.kept }}",
+    ],
+)
+def test_what_may_be_absent_and_what_the_workload_has_is_no_error(body: Compile, read: str) -> None:
+    assert body(DECLARED + "workload: {kept: 1}\n" + READS % read).problems == ()

@@ -200,6 +200,8 @@ def test_metadata_is_forgiven_and_keys_of_ones_own_are_free(where: str, codes: l
         ("get", {"set"}, {"set"}, None),
         ("descr", {"desc"}, (), "desc"),
         ("headline", {"header"}, (), None),
+        # Words without vowels are short for longer ones rather than slips for others.
+        ("cmd", {"cwd", "command"}, (), "command"),
         ("", {"in"}, (), None),
         ("-", {"in"}, (), None),
     ],

@@ -311,6 +311,7 @@ SAMPLES = [
 ELSEWHERE = {
     *(Code.UNKNOWN_RESULT, Code.OUTSIDE_OF_LOOP, Code.NOTHING_BEFORE, Code.TOO_EARLY, Code.UNREADABLE),
     *(Code.BUILT_IN, Code.SHADOWED_ARC, Code.JOIN_UNFILLED, Code.ENDLESS_JUMP, Code.RETRY_ONCE),
+    *(Code.EVENT_NAME, Code.NO_RESULT, Code.UNDECLARED),
 }
 #: Codes of texts that are no document; `test_source` has their samples, too.
 TEXTS = {
@@ -466,7 +467,12 @@ def test_sql_in_which_templates_are_no_values_is_not_warned_of(body: Compile, sq
 
 @pytest.mark.parametrize(
     "code",
-    ["return {'a': 1}", "def main(x):\n  return x", "x = f'{{{1}}}'\nresult = '{{}}'.format(1)", "x = '\\d'"],
+    [
+        "return {'a': 1}",
+        "def main(x):\n  return x",
+        "x = f'{{{1}}}'\nresult = '{{}}'.format(1)",
+        "result = '\\d'",
+    ],
 )
 def test_python_as_people_write_it_has_no_problems(body: Compile, code: str) -> None:
     block = "\n".join(f"      {line}" for line in code.splitlines())
@@ -487,9 +493,9 @@ NUMBERS = {
     "INPUT": 216, "REGION": 217, "HANDLER": 218,
     "UNKNOWN_KEY": 250, "IGNORED": 251, "HEADER": 252, "IN_PLAIN_TEXT": 253, "DEPRECATED": 254,
     "UNKNOWN_STEP": 301, "UNKNOWN_KIND": 302, "UNKNOWN_TASK": 303, "UNKNOWN_KEYCHAIN": 304, "UNKNOWN_RESULT": 350,
-    "TEMPLATE": 401, "PYTHON": 402, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
+    "TEMPLATE": 401, "PYTHON": 402, "UNDECLARED": 420, "UNDEFINED": 450, "TEMPLATE_IN_CODE": 451, "SQL_INTERPOLATION": 452,
     "GUARD_IS_TEXT": 453, "OUTSIDE_OF_LOOP": 454, "NOTHING_BEFORE": 455, "TOO_EARLY": 456, "UNREADABLE": 457,
-    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "UNNAMED_RESULT": 469, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
+    "BUILT_IN": 458, "CIRCLE": 459, "LOOP_OVER_NAME": 460, "UNDEFINED_IN_CODE": 465, "SQL_SYNTAX": 466, "UNNAMED_RESULT": 469, "EVENT_NAME": 470, "NO_RESULT": 471, "NO_PREVIOUS": 501, "UNREACHABLE": 550, "SELF_LOOP": 551, "ENDLESS": 552,
     "JOIN_COUNT": 554, "SHADOWED_ARC": 555, "JOIN_UNFILLED": 556, "ENDLESS_JUMP": 557,
     "RETRY_ONCE": 558, "CLAIM": 559, "UNSOUND": 560, "CHANGED": 590,
 }  # fmt: skip

@@ -146,6 +146,8 @@ KEYS = {
     "tasks": ("tasks: {t: {kind: noop}}\nworkflow: [{step: a}]", "tool:"),
     "rules": ("workflow: [{step: a, rules: [{run: {kind: noop}}]}]", "next:"),
     "cases": ("workflow: [{step: a, cases: [{run: {kind: noop}}]}]", "next:"),
+    "rule": ("workflow: [{step: a, rule: [{run: {kind: noop}}]}]", "next:"),
+    "case": ("workflow: [{step: a, rules: [{case: true, run: {kind: noop}}]}]", "write when:"),
     "run": ("workflow: [{step: a, run: {kind: noop}}]", "tool:"),
     "parallel": ("workflow: [{step: a, parallel: true, run: {kind: noop}}]", "next:"),
     "pass": ("workflow: [{step: a, pass: true, tool: {kind: noop}}]", "on_deny: pass"),

@@ -197,6 +197,16 @@ def test_step_set_is_applied_on_success_only() -> None:
         assert play.state.ctx == ctx
 
 
+@pytest.mark.parametrize("end", ["done", "fails"])
+@pytest.mark.parametrize("name", ["step.finished", "tool.finished", "step.exit"])
+def test_names_of_both_ends_hold_however_the_step_ended(end: str, name: str) -> None:
+    play = Play(
+        plan(step("start", arc("start", "a", f"{{{{ event.name == '{name}' }}}}", boundary=True)), step("a"))
+    )
+    getattr(play, end)("start")
+    assert play.running == ["a"]
+
+
 @pytest.mark.parametrize("name", ["step.done", "call.done", "step.exit"])
 def test_guards_know_the_end_of_a_step_under_all_its_names(name: str) -> None:
     play = Play(

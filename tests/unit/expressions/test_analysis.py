@@ -14,6 +14,7 @@ from noetl.expressions import (
     names_optional,
     names_used,
     place_of_name,
+    texts_compared,
     values_read,
 )
 
@@ -205,3 +206,22 @@ def test_the_place_of_a_name_that_is_not_read_is_unknown() -> None:
 )
 def test_a_syntax_error_is_at_the_tag_that_has_it(template: str, before: str) -> None:
     assert [fault.offset for fault in check(template)] == [len(before)]
+
+
+@pytest.mark.parametrize(
+    ("template", "texts"),
+    [
+        ("{{ x.y == 'a' or 'b' != x.y }}", {"a", "b"}),
+        ("{{ x.y in ['a', 'b'] and x['y'] not in ('c',) }}", {"a", "b", "c"}),
+        ("text {% if x.y == 'a' %}1{% endif %}", {"a"}),
+        ("{{ x == 'a' and y.x == 'b' and x.y == z and x.y < 'c' and 'd' in x.y }}", set()),
+        ("{{ x.y == }}", set()),
+        ("x.y == 'a'", set()),
+    ],
+)
+def test_the_texts_that_a_name_is_compared_with(template: str, texts: set[str]) -> None:
+    assert texts_compared(template, ("x", "y")) == texts
+
+
+def test_a_guard_without_braces_compares_as_well() -> None:
+    assert texts_compared("x.y == 'a'", ("x", "y"), guard=True) == {"a"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import TemplateError
-from noetl.expressions import evaluate
+from noetl.expressions import Absence, evaluate, evaluate_at
+from noetl.facts.warnings import Warned
 from tests.unit.expressions.sample import NAMES
 
 
@@ -14,10 +15,9 @@ from tests.unit.expressions.sample import NAMES
     ["nope", "nope.a.b", "null.a", "null.a.b", "d.z", "d.z.y", "xs[9]", "xs.z", "n.a", "nope[0]['x']"],
 )
 def test_an_undefined_chain_stands_for_nothing(chain: str) -> None:
-    said: list[str] = []
+    said: list[Absence] = []
     assert evaluate(f"{{{{ {chain} }}}}", NAMES, warn=said.append) is None
-    assert len(said) == 1
-    assert chain in said[0]
+    assert said == [Absence(f"{{{{ {chain} }}}}")]
     asked = ("{} is defined", "{} is undefined", "{} is none", "{} == none", "{} != none", "not {}")
     tests = ", ".join(one.format(chain) for one in asked)
     assert evaluate(f"{{{{ [{tests}] }}}}", NAMES) == [False, True, True, True, False, True]
@@ -68,9 +68,23 @@ def test_null_takes_a_default_only_when_falsy_values_do() -> None:
     assert evaluate("{{ '' | d('x', boolean=true) }}", NAMES) == "x"
 
 
-def test_a_warning_is_given_for_whole_expressions_only() -> None:
-    said: list[str] = []
+def test_nothing_is_said_of_what_is_defined_or_stands_for_nothing_on_purpose() -> None:
+    said: list[Absence] = []
+    silent = ["{{ [nope] }}", "{{ null }}", "a{{ null }}", "{{ nope | default(1) }}", "a{{ nope | d('') }}"]
     evaluate(
-        ["a{{ nope }}", "{{ [nope] }}", "{{ null }}", "{{ nope | default(1) }}"], NAMES, warn=said.append
+        [*silent, "a{{ 'b' if nope }}", "a{% if nope %}{{ nope.a }}{% endif %}"], NAMES, warn=said.append
     )
     assert said == []
+
+
+def test_paths_that_are_undefined_in_a_text_are_said_each_once() -> None:
+    said: list[Absence] = []
+    text = "{{ d.z.y }}-{% for x in xs %}{{ nope }}{% endfor %}"
+    evaluate(text, NAMES, warn=said.append)
+    assert said == [Absence(text, ("d.z.y", "nope"))]
+
+
+def test_what_is_recorded_of_a_text_names_its_place_and_the_paths() -> None:
+    warnings: list[Warned] = []
+    assert evaluate_at("input", {"b": "orders/{{ d.z }}/x"}, NAMES, warnings) == {"b": "orders//x"}
+    assert warnings == [{"template": "orders/{{ d.z }}/x", "place": "input.b", "absent": "d.z"}]

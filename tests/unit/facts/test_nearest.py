@@ -52,3 +52,8 @@ def test_an_abbreviation_is_meant_for_what_it_is_short_for(
 
 def test_an_abbreviation_alone_is_not_nearly_the_same() -> None:
     assert nearest("cmd", ["command"], NEARLY_THE_SAME) is None
+
+
+def test_a_name_is_never_answered_with_itself() -> None:
+    assert nearest("shop_api", ["shop_api"]) is None
+    assert nearest("shop_api", ["shop_api", "shop_app"]) == "shop_app"

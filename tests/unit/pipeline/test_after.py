@@ -100,14 +100,22 @@ class TestWhatTheySee:
     @pytest.mark.parametrize(
         ("where", "script", "names"),
         [
-            (WHERE, ok(), ["step.done", "call.done", "step.exit"]),
-            (WHERE, err(), ["step.failed", "call.error", "step.exit"]),
-            (Where("77", "load#1", "load", 0), ok(), ["call.done"]),
-            (Where("77", "load#1", "load", 0), err(), ["call.error"]),
+            (WHERE, ok(), ["step.done", "call.done", "step.exit", "tool.finished"]),
+            (WHERE, err(), ["step.failed", "call.error", "step.exit", "tool.finished"]),
+            (Where("77", "load#1", "load", 0), ok(), ["call.done", "tool.finished"]),
+            (Where("77", "load#1", "load", 0), err(), ["call.error", "tool.finished"]),
         ],
     )
     def test_the_names_of_the_boundary(self, where: Where, script: Outcome, names: list[str]) -> None:
-        every = ["step.done", "step.failed", "call.done", "call.error", "step.exit", "loop.done"]
+        every = [
+            "step.done",
+            "step.failed",
+            "call.done",
+            "call.error",
+            "step.exit",
+            "loop.done",
+            "tool.finished",
+        ]
         asked = {name: f"{{{{ event.name == '{name}' }}}}" for name in every}
         story = play(task("a"), after("z", args=asked), scripts={"a": [script]}, where=where)
         assert [name for name, held in story.tool.of("z")[0].args.items() if held] == [

@@ -10,7 +10,7 @@ from playbooks import playbook
 
 from noetl.engine.notices import MOST, MOST_ERRORS, Notices
 from noetl.errors import BadRequest, ToolError
-from noetl.facts.events import Draft, Evaluated, Requested, TaskDone
+from noetl.facts.events import Draft, Evaluated, Requested, StepSkipped, TaskDone
 from noetl.facts.json import JsonMap
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
@@ -87,7 +87,7 @@ def test_what_asks_whether_there_is_something_is_no_warning() -> None:
             - step: start
               tool:
                 kind: noop
-                input: {a: "{{ gone | default(none) }}", b: "{{ gone is defined }}", c: "x{{ gone }}", d: "{{ none }}"}
+                input: {a: "{{ gone | default(none) }}", b: "{{ gone is defined }}", c: "x{{ gone | d('') }}", d: "{{ none }}"}
                 spec: {policy: {rules: [{when: "{{ outcome.result.gone }}", then: {do: fail}}, {else: {then: {do: continue}}}]}}
               next: {arcs: [{step: start, when: "{{ ctx.gone }}"}, {step: end, when: "{{ gone == 1 }}"}, {step: end}]}
             - step: end
@@ -258,3 +258,96 @@ def test_code_that_sees_everything_may_read_any_key() -> None:
     """
     report = Simulation(playbook(body), {"python": lambda call: 1}).run(payload={"any": 1}, thing=2)
     assert of_run(report) == []
+
+
+def test_a_path_that_nothing_defines_inside_of_a_text_is_in_the_report_as_well() -> None:
+    steps = """
+        - step: fetch
+          tool: {kind: noop, input: {id: 1}}
+          next: {arcs: [{step: use, args: {c: "order {{ fetch.gone }}"}}]}
+        - step: use
+          tool: {kind: noop, input: {b: "orders/{{ fetch.missing }}/{{ fetch.id }}"}}
+    """
+    report = Simulation(playbook(steps)).run()
+    assert report.result == {"c": "order ", "b": "orders//1"}
+    said = {one["place"]: one["message"] for one in of_run(report)}
+    assert said.keys() == {"next.use.args.c", "input.b"}
+    assert "puts nothing into its text for `fetch.missing`, which is undefined" in said["input.b"]
+
+
+def test_what_the_language_itself_writes_into_a_loop_around_steps_is_not_warned_of() -> None:
+    steps = """
+        - step: cities
+          loop: {in: [oslo, rome], iterator: city}
+          next: get
+        - step: get
+          when: "{{ city == 'rome' }}"
+          tool: {kind: noop, input: {c: "{{ city }}"}}
+          next: done
+        - step: done
+          end_loop: cities
+          result: {n: "{{ cities_results | length }}"}
+    """
+    report = Simulation(playbook(steps)).run()
+    assert (report.row.status, report.ctx["n"]) == ("completed", 2)
+    assert of_run(report) == []
+
+
+def test_a_step_whose_when_does_not_hold_says_so() -> None:
+    sim = Simulation(playbook('- {step: start, when: "{{ 1 > 2 }}", tool: {kind: noop}}'))
+    run = sim.start()
+    sim.settle()
+    skipped = next(event.fact for event in sim.events(run) if isinstance(event.fact, StepSkipped))
+    assert skipped.reason == "`{{ 1 > 2 }}` does not hold"
+
+
+BRANCHES = """
+    - step: start
+      tool: {kind: noop, input: {n: 1}}
+      next: {arcs: [{step: a, when: "{{ start.n > 5 }}"}, {step: b}]}
+    - step: a
+      tool: {kind: noop, input: {v: 1}}
+      next: end
+    - step: b
+      when: "{{ false }}"
+      tool: {kind: noop, input: {v: 2}}
+      next: end
+    - step: end
+      INPUT
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "read", "why"),
+    [
+        ("tool: {kind: noop, input: {x: READ}}", "{{ a.v + 1 }}", "Step 'a' did not run"),
+        ("tool: {kind: noop, input: {x: READ}}", "{{ b.v + 1 }}", "Step 'b' was skipped"),
+        ("input: {x: READ}", "{{ a.v + 1 }}", "Step 'a' did not run"),
+        ("set: {ctx.x: READ}", "{{ b.v + 1 }}", "Step 'b' was skipped"),
+    ],
+)
+def test_reading_a_step_that_did_not_run_says_so_and_what_to_write(place: str, read: str, why: str) -> None:
+    report = Simulation(playbook(BRANCHES.replace("INPUT", place.replace("READ", f'"{read}"')))).run()
+    assert report.error is not None
+    assert report.error["message"].endswith(f"{why}: write `| default(...)` where it may be absent.")
+
+
+def test_what_became_null_because_its_step_did_not_run_says_so() -> None:
+    steps = BRANCHES.replace("INPUT", 'tool: {kind: noop, input: {x: "{{ a.v }}", y: "{{ b }}-"}}')
+    messages = [one["message"] for one in of_run(Simulation(playbook(steps)).run())]
+    assert [message.rpartition(": ")[2] for message in messages] == [
+        "step 'a' did not run.",
+        "step 'b' was skipped.",
+    ]
+
+
+def test_a_variable_of_the_environment_that_is_not_there_names_the_setting() -> None:
+    sim = Simulation(
+        playbook(
+            '- {step: start, tool: {kind: noop, input: {x: "{{ env.STAGE }}"}}}',
+            'workload: {s: "{{ env.STAGE }}"}',
+        )
+    )
+    messages = [one["message"] for one in of_run(sim.run())]
+    assert len(messages) == 2
+    assert all(one.endswith(": STAGE is not set, or NOETL_ENV_ALLOW does not name it.") for one in messages)

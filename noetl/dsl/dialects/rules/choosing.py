@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from noetl.dsl.dialects.parts import heads
 from noetl.dsl.dialects.rules.drafts import (
+    RULES,
     Choice,
     Mode,
     NextRoutes,
@@ -60,7 +61,7 @@ def choose(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
 
 
 def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) -> Iterator[RuleDraft]:
-    given = [key for key in ("rules", "cases", "run") if raw.get(key) is not None]
+    given = [key for key in (*RULES, "run") if raw.get(key) is not None]
     if len(given) > 1:
         message = f"`{given[1]}` stands beside `{given[0]}`: which of them acts is not clear"
         context.report.add(Code.MISPLACED, (*draft.path, given[1]), message, "write one of them", at_key=True)
@@ -70,9 +71,9 @@ def _rules(context: RewriteContext, draft: StepDraft, raw: Mapping[str, Any]) ->
         yield RuleDraft(None, draft.path, branches(context, raw["run"], (*draft.path, "run")), None, {})
         return
     for index, form in enumerate(raw[key]):
-        at = (*draft.path, key, index)
-        yield _rule(context, form, at)
-        if form.get("when") in (None, True) and index + 1 < len(raw[key]):
+        rule = _rule(context, form, (*draft.path, key, index))
+        yield rule
+        if rule.always and index + 1 < len(raw[key]):
             context.report.add(
                 Code.IGNORED,
                 (*draft.path, key, index + 1),
@@ -88,7 +89,11 @@ def _rule(context: RewriteContext, form: Mapping[str, Any], at: Path) -> RuleDra
     assigned = entries_at(form.get("set"), (*at, "set"))
     found = branches(context, form.get("run"), (*at, "run"))
     after = onward(form.get("next"), (*at, "next"), context.report)
-    return RuleDraft(form.get("when"), at, found, after, assigned)
+    asked = "case" if form.get("when") is None and form.get("case") is not None else "when"
+    if asked == "when" and form.get("case") is not None:
+        message = "`case` stands beside `when`: which of them is asked is not clear"
+        context.report.add(Code.MISPLACED, (*at, "case"), message, "write one of them", at_key=True)
+    return RuleDraft(form.get(asked), at, found, after, assigned, key=asked)
 
 
 def _fits_loop(context: RewriteContext, rules: Sequence[RuleDraft]) -> bool:
@@ -114,9 +119,7 @@ def _route(draft: StepDraft, rules: Sequence[RuleDraft]) -> None:
     for rule in rules:
         assert rule.course.tail is not None
         (choice,) = rule.course.tail.choices
-        routes = [
-            route.with_guard(None if rule.always else rule.when, (*rule.path, "when")) for route in choice
-        ]
+        routes = [route.with_guard(None if rule.always else rule.when, rule.when_path) for route in choice]
         if rule.assigned:
             routes[0].body["set"] = {**rule.assigned, **(routes[0].body.get("set") or {})}
         made.choices.append(routes)
@@ -131,7 +134,7 @@ def _decide(context: RewriteContext, draft: StepDraft, rules: Sequence[RuleDraft
         if "event" in heads(rule.when):
             message = "`event` is not known where rules run actions: the step has not ended"
             hint = "ask for outcome.status or error"
-            context.report.add(Code.VALUE, (*rule.path, "when"), message, hint)
+            context.report.add(Code.VALUE, rule.when_path, message, hint)
     looping = draft.body.get("loop") is not None
     numbered = not looping and any(rule.course.tail is not draft.onward for rule in rules)
     for number, rule in enumerate(rules):

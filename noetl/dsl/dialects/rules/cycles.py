@@ -120,7 +120,7 @@ class _Cycle:
                     "items": f"{{{{ [] if args.{key} is none else (args.{key} if args.{key} is sequence "
                     f"and args.{key} is not string and args.{key} is not mapping else [args.{key}]) }}}}",
                     "index": 0,
-                    "outer": "{{ iter if iter.index is defined else iter.parent }}",
+                    "outer": "{{ (iter if iter.index is defined else iter.parent) | default(none) }}",
                 },
                 at,
             ),
@@ -208,7 +208,7 @@ class _Cycle:
                 route.body["set"] = {**(route.body.get("set") or {}), f"{self.region.state}.left": True}
                 continue
             route.step = done.name
-            handed: Tree = {f"{self.region.key}_result": ["{{ result }}"]}
+            handed: Tree = {f"{self.region.key}_result": ["{{ result | default(none) }}"]}
             own = route.body.get("input")
             if isinstance(own, Rewritten):
                 own = entries_at(own.value, own.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from noetl.dsl.dialects.parts import NewNames
 from noetl.dsl.problems import Path
@@ -14,6 +14,8 @@ from noetl.dsl.read.report import ProblemReport
 #: As `when` has it: None and true always hold.
 Guard: TypeAlias = bool | str | None
 Mode = Literal["exclusive", "inclusive", "first"]
+#: What the rules of a step are called.
+RULES: Final = ("rules", "cases", "rule")
 
 
 @dataclass(slots=True)
@@ -196,6 +198,12 @@ class RuleDraft:
     onward: NextRoutes | None
     assigned: dict[str, Tree]
     course: RuleCourse = field(default_factory=lambda: RuleCourse((), None))
+    #: What its guard is called.
+    key: str = "when"
+
+    @property
+    def when_path(self) -> Path:
+        return (*self.path, self.key)
 
     @property
     def always(self) -> bool:

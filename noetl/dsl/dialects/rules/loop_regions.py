@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.dsl.dialects.parts import NewNames
-from noetl.dsl.dialects.rules.drafts import RewriteContext, names_of
+from noetl.dsl.dialects.rules.drafts import RULES, RewriteContext, names_of
 from noetl.dsl.problems import Code, Path, quote_value
 
 
@@ -53,7 +53,7 @@ def open_loops(raws: Sequence[Mapping[str, Any]]) -> list[int]:
         for index, raw in enumerate(raws)
         if raw.get("loop") is not None
         and not raw.get("tool")
-        and (raw.get("step") in ended or not any(raw.get(key) for key in ("rules", "cases", "run")))
+        and (raw.get("step") in ended or not any(raw.get(key) for key in (*RULES, "run")))
     ]
 
 
@@ -177,14 +177,15 @@ def _bracket(
             "put the loop on the step that has the tool",
             at_key=True,
         )
-    if raws[begin].get("pass") is not None:
-        report.add(
-            Code.MISPLACED,
-            (*path, "pass"),
-            "a loop that is passed cannot end",
-            "put pass: on a step before it",
-            at_key=True,
-        )
+    for key in ("pass", "when"):
+        if raws[begin].get(key) is not None:
+            report.add(
+                Code.MISPLACED,
+                (*path, key),
+                "a loop that is passed cannot end",
+                f"put {key}: on a step before it",
+                at_key=True,
+            )
     return made
 
 

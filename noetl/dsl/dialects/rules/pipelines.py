@@ -139,7 +139,7 @@ def _policy(
 ) -> list[Tree]:
     rules: list[Tree] = []
     for rule, entry in zip(choices, entries, strict=True):
-        at = (*rule.path, "when")
+        at = rule.when_path
         guard = rule.when
         if of_tool and not asks_how_it_ended(guard):
             # What does not ask how the tool ended is for success only.

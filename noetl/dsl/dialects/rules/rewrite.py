@@ -8,7 +8,7 @@ from typing import Any, Final
 from noetl.dsl.dialects.parts import NewNames, workbook_of
 from noetl.dsl.dialects.rules.choosing import choose
 from noetl.dsl.dialects.rules.cycles import close_loops
-from noetl.dsl.dialects.rules.drafts import RewriteContext, StepDraft, Workflow, entries_at, names_of
+from noetl.dsl.dialects.rules.drafts import RULES, RewriteContext, StepDraft, Workflow, entries_at, names_of
 from noetl.dsl.dialects.rules.loop_regions import open_loops
 from noetl.dsl.dialects.rules.parsing import has_rules, onward, tasks_of
 from noetl.dsl.dialects.rules.sequence import close_gates
@@ -28,14 +28,16 @@ _WORDS: Final[Mapping[type[DocumentPart], Mapping[str, str]]] = {
         "tasks": "write the actions into tool: of the steps that run them",
     },
     Step: {
-        "rules": "write next: {arcs: [{step, when}]}, and spec.policy.rules where tasks are run",
-        "cases": "write next: {arcs: [{step, when}]}, and spec.policy.rules where tasks are run",
+        **dict.fromkeys(
+            RULES, "write next: {arcs: [{step, when}]}, and spec.policy.rules where tasks are run"
+        ),
         "run": "write tool: for actions and next: for steps",
         "pass": "write spec.policy.admit with on_deny: pass",
         "parallel": "write one arc for each branch in next: {arcs: [[...]]}",
         "end_loop": "write loop: {in, iterator} on the step that repeats",
         "result": "write set: {ctx.<name>: ...}",
     },
+    Rule: {"case": "write when:"},
     Arc: {
         "then": "write a list of arcs {step, when} as one item of next.arcs",
         "else": "write a last item of next.arcs without when",
@@ -97,7 +99,7 @@ def _rewrite_data(data: Mapping[str, Any], report: ProblemReport) -> Tree:
         del drafts[index].body["loop"]
     context.workflow.drafts.extend(drafts)
     for draft, raw in zip(drafts, raws, strict=True):
-        if not {"rules", "cases", "run"}.isdisjoint(key for key, value in raw.items() if value is not None):
+        if any(raw.get(key) is not None for key in (*RULES, "run")):
             context.workflow.behind(draft, choose(context, draft, raw))
         _pass(context, draft, raw)
     close_loops(context, raws)
