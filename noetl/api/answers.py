@@ -254,6 +254,7 @@ class ExecutionReport(RecordedRun):
     retry: NextAttemptView | None = Field(
         description="whether it is retried by itself; null where it has not failed, or has no such policy"
     )
+    inputs: JsonObject = Field(description="the workload of this execution, in which no secret can be read")
     result: Any
     ctx: JsonObject
     steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")

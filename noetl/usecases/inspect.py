@@ -263,7 +263,7 @@ class Report:
     and the iteration that called, and the execution that it undoes; `descendants` as many of those
     that run it again, are forks of it, have taken over from it or undo it, newest first:
     `{execution_id, descent, status}`; `warnings` as in `findings`, `retry` as in
-    `history.attempts`, `waits` as in `engine.awaited.find_awaited`."""
+    `history.attempts`, `waits` as in `engine.awaited.find_awaited`, `inputs` are its workload."""
 
     row: ExecutionRow
     result: Json
@@ -277,6 +277,7 @@ class Report:
     errors_passed_over: int
     retry: JsonMap | None
     waits: list[JsonMap]
+    inputs: JsonMap
 
     @property
     def duration_ms(self) -> float:
@@ -297,6 +298,7 @@ class Report:
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,
+            "inputs": self.inputs,
             "result": self.result,
             "ctx": self.ctx,
             "steps": self.steps,
@@ -348,6 +350,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         state.errors_passed_over,
         attempt_view(state.next_attempt),
         waits,
+        {key: shown(value) for key, value in state.workload.items()},
     )
 
 

@@ -27,6 +27,7 @@ from noetl.usecases import history
 from noetl.usecases.catalog import UNNAMED
 from noetl.usecases.fixtures import TESTABLE
 from noetl.usecases.history import StepLook
+from noetl.usecases.step_inputs import inputs_of_tasks
 
 Section: TypeAlias = Literal["", "attempts", "values", "logs", "decision", "events"]
 
@@ -238,8 +239,10 @@ class StepDrawer:
         if not isinstance(scheduled, StepScheduled):
             return ()
         reader = drawer_values.ValueReader(self.look.visitor.rt.load, self.is_whole)
-        given = reader.given(scheduled.args, self.events_of_run, self.look.iteration)
-        return given, reader.outcome(self.events_here, self._kept_result)
+        events, iteration = self.events_of_run, self.look.iteration
+        tasks = inputs_of_tasks(self.look.visitor.rt, self.found.plan, events, iteration)
+        inputs = reader.inputs(scheduled.args, tasks, events, iteration)
+        return *inputs, reader.outcome(self.events_here, self._kept_result)
 
     @property
     def _kept_result(self) -> RunResults:

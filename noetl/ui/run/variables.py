@@ -44,11 +44,12 @@ class NamedValues:
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:
-    """What `run/moment.html` shows: `variables`, and `results` of steps; of a version that was
-    chosen its event, and whether the visitor may go on from there."""
+    """What `run/moment.html` shows: `inputs`, `variables`, and `results` of steps; of a version
+    that was chosen its event, and whether the visitor may go on from there."""
     found = inspect.state_view(look.visitor.rt, look.execution_id, look.at)
     results = {name: step["result"] for name, step in found["steps"].items() if step["result"] is not None}
     return {
+        "inputs": _show_all(look, "inputs", look.report.inputs),
         "variables": _show_all(look, "ctx", found["ctx"]),
         "results": _show_all(look, "steps", results),
         "moment": None if look.at is None else _find_event(look, look.at),

@@ -155,9 +155,55 @@ def test_one_iteration_has_its_own_values_attempts_and_error(browser: FlaskClien
 
 def test_values_that_went_in_and_came_out(browser: FlaskClient, run: str) -> None:
     said = read(browser, run, step="charge", about="values")
-    assert re.search(r"Input orders ?\[10, 20, 30\]", said)
+    assert re.search(
+        r"Inputs Choose an iteration to see the inputs of its tasks. orders ?\[10, 20, 30\]", said
+    )
     assert re.search(r"total\W+3", said)
     assert re.search(r'first "?sum"?', read(browser, run, step="report", about="values"))
+
+
+HANDED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: handed, path: tests/handed}
+keychain:
+  - {name: db, kind: credential, credential: warehouse}
+workload: {day: monday}
+workflow:
+  - step: start
+    next: {step: load, args: {rows: 3}}
+  - step: load
+    set: {ctx.day: gone}
+    tool:
+      - name: read
+        kind: noop
+        input: {table: "orders_{{ workload.day }}"}
+        result: {ids: [4, 5]}
+      - name: write
+        kind: noop
+        input: {ids: "{{ read.ids }}", count: "{{ rows + 1 }}", password: "{{ keychain.db.password }}"}
+      - name: tell
+        kind: noop
+        input: {stage: "{{ env.STAGE }}"}
+"""
+
+
+def test_each_task_shows_the_inputs_that_it_was_handed(browser: FlaskClient, sim: Simulation) -> None:
+    path = catalog.register(sim.rt, HANDED).path
+    handed = start(sim.rt, StartRequest(path, payload={"day": "friday"})).execution_id
+    sim.settle()
+    said = read(browser, handed, step="load", about="values")
+    assert re.search(
+        r"Inputs rows ?3 Inputs of read table ?orders_friday Inputs of write ids ?\[4, 5\]", said
+    )
+    assert re.search(r"count ?4 password ?a secret, which is not shown", said)
+    assert "Inputs of tell They are made of the environment of the worker, which is not kept." in said
+    assert "No inputs" in read(browser, handed, step="start", about="values")
+
+
+def test_an_iteration_shows_the_inputs_of_its_task(browser: FlaskClient, run: str) -> None:
+    said = read(browser, run, step="charge", iteration=2, about="values")
+    assert re.search(r"Inputs item ?30 orders ?\[10, 20, 30\] order ?30 at null fail ?\[1\] Output", said)
 
 
 def test_a_step_that_did_not_run_says_why(browser: FlaskClient, run: str) -> None:

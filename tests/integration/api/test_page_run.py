@@ -84,6 +84,15 @@ def test_the_slider_asks_for_the_moment_alone(browser: FlaskClient, run: str) ->
     assert "&lt;i&gt;3&lt;/i&gt;" in after, "what variables hold is text"
 
 
+def test_inputs_and_labels_of_an_execution_are_shown(browser: FlaskClient, sim: Simulation) -> None:
+    labelled = StartRequest(sim.path, payload={"day": "friday"}, labels={"team": "data"})
+    given = start(sim.rt, labelled).execution_id
+    sim.settle()
+    page = browser.get(f"/executions/{given}").text
+    assert re.search(r"Inputs .*\bday ?friday\b", " ".join(Page(page).text.split()))
+    assert '<a href="/?label=team%3Ddata">team=data</a>' in page
+
+
 def test_what_was_true_once_is_not_looked_at_again(browser: FlaskClient, sim: Simulation) -> None:
     waiting = sim.start({"wait_for_go": True})
     sim.settle()
