@@ -174,7 +174,18 @@ class ChildSummary(PlaybookRun):
     warnings_count: int = Field(description="different warnings of the run")
 
 
+class HoldView(WireModel):
+    """Why work that could begin does not."""
+
+    cause: Literal["unserved", "slot", "paused"] = Field(
+        description="`unserved`: no worker serves its queue; `slot`: it needs one first; `paused`: its step, "
+        "its queue or the key of its slot is"
+    )
+    text: str = Field(description="in a few words: `queued: no worker serves gpu`")
+
+
 class RecordedRun(PlaybookRun):
+    hold: HoldView | None = Field(description="why nothing of it is with a worker, where something could be")
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Descent | None = Field(description="which of these it is")
@@ -257,7 +268,7 @@ class ExecutionReport(RecordedRun):
     inputs: JsonObject = Field(description="the workload of this execution, in which no secret can be read")
     result: Any
     ctx: JsonObject
-    steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")
+    steps: JsonObject = Field(description="name → {status, runs, result, hold?, error?, errors?, reused?}")
     warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
     duration_ms: float
     children: list[ChildSummary] = Field(

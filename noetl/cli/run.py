@@ -299,10 +299,11 @@ def count_text(count: int, what: str) -> list[str]:
 
 
 def status_text(step: JsonMap) -> str:
-    """`done, 1 error passed over, 3 reused` of a step in a report: its status, the errors that it
-    went on after, and the results that are copies."""
+    """`done, 1 error passed over, 3 reused` of a step in a report: its status, or why it is
+    held, the errors that it went on after, and the results that are copies."""
     errors = [step["errors"]["text"]] if "errors" in step else []
-    return ", ".join([str(step["status"]), *errors, *count_reused(step)])
+    standing = step["hold"]["text"] if "hold" in step else str(step["status"])
+    return ", ".join([standing, *errors, *count_reused(step)])
 
 
 def count_reused(step: JsonMap) -> list[str]:

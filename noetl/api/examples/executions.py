@@ -20,6 +20,7 @@ _SUMMARY: Final = {
     "labels": {"team": "billing"},
     "principal": "ci",
     "waiting_for": None,
+    "hold": None,
     "path": PATH,
     "version": 1,
     "status": "completed",

@@ -53,6 +53,7 @@ _MANY_LINES: Final = 200
 SHAPES: Final[Mapping[str, str]] = {
     "done": "completed",
     "failed": "failed",
+    "lost": "failed",
     "cancelled": "cancelled",
     "skipped": "cancelled",
     "running": "running",
@@ -145,7 +146,14 @@ class StepDrawer:
 
     @property
     def shape(self) -> str:
-        return SHAPES[self.standing]
+        return "waiting" if self.hold else SHAPES[self.standing]
+
+    @property
+    def hold(self) -> str:
+        """Why it does not run, as of now; empty where nothing holds it."""
+        is_now = self.look.at is None and self.is_newest and self.standing in ("running", "waiting")
+        step = self.look.report.steps.get(self.step.name, {})
+        return step.get("hold", {}).get("text", "") if is_now else ""
 
     @property
     def kinds(self) -> Sequence[str]:
