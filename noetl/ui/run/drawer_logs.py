@@ -17,12 +17,14 @@ class PrintedPart:
     stream: Stream
     task: str
     iteration: int | None
+    delivery: int
     text: str
 
     @property
     def place(self) -> str:
         """Who printed it."""
-        return self.task if self.iteration is None else f"{self.task} [{self.iteration}]"
+        place = self.task if self.iteration is None else f"{self.task} [{self.iteration}]"
+        return f"{place}, delivery {self.delivery}" if self.delivery > 1 else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def _lines(chunks: Sequence[LogChunk]) -> Iterator[tuple[LogChunk, str]]:
 def _join(lines: Sequence[tuple[LogChunk, str]]) -> Iterator[PrintedPart]:
     text, last = "", None
     for chunk, line in lines:
-        key = (chunk.stream, chunk.place.task, chunk.place.iteration)
+        key = (chunk.stream, chunk.place.task, chunk.place.iteration, chunk.place.delivery)
         if last is not None and key != last:
             yield PrintedPart(*last, text)
             text = ""
