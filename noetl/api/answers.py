@@ -260,7 +260,17 @@ class WaitView(WireModel):
     awaited: list[AwaitedView] = Field(alias="for", description="what has not come yet")
 
 
+class StopView(WireModel):
+    """Who paused or cancelled an execution."""
+
+    act: Literal["pause", "cancel"]
+    at: str
+    principal: str | None = Field(description="null where the log does not say who")
+    reason: str
+
+
 class ExecutionReport(RecordedRun):
+    stop: StopView | None = Field(description="who paused or cancelled it; null where nobody has")
     waits: list[WaitView] = Field(description="what it waits for, and what is left to be done at its end")
     retry: NextAttemptView | None = Field(
         description="whether it is retried by itself; null where it has not failed, or has no such policy"

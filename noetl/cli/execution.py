@@ -187,6 +187,9 @@ def _show_head(report: inspect.Report) -> None:
         )
     for line in _lineage(report):
         click.echo(line)
+    if report.stop is not None:
+        why = f": {report.stop.reason}" if report.stop.reason else ""
+        click.echo(f"{report.stop.text}, {report.stop.at:%Y-%m-%d %H:%M:%S} UTC{why}")
     if report.retry:
         click.echo(report.retry["text"])
     if row.imported_at is not None:

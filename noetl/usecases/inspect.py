@@ -36,6 +36,7 @@ from noetl.usecases.ports import (
 from noetl.usecases.ports.conditions import OneOf, all_of
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.stops import Stop, find_stop
 from noetl.usecases.where import parse_where
 
 #: Children that are shown with the execution that called them, and descendants with their source.
@@ -295,6 +296,8 @@ class Report:
     inputs: JsonMap
     #: What it is held by as a whole.
     hold: holds.Hold | None
+    #: Who paused or cancelled it.
+    stop: Stop | None
 
     @property
     def duration_ms(self) -> float:
@@ -316,6 +319,7 @@ class Report:
             "version": self.row.playbook_version,
             "status": self.row.status,
             "hold": self.hold and self.hold.as_json(),
+            "stop": self.stop and self.stop.as_json(),
             "inputs": self.inputs,
             "result": self.result,
             "ctx": self.ctx,
@@ -345,6 +349,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         known = row.imported_at is None
         playbook = catalog.find(tx, row.path, row.playbook_version) if known else None
         waits = awaited.find_in(tx, state, rt.clock())
+        stop = find_stop(tx, row)
         held = holds.find_holds(tx, [row], rt.clock()).get(row.execution_id, holds.ExecutionHolds())
     shown = Resolver(rt) if resolve else _as_it_is
     result = shown(result_of(state))
@@ -371,6 +376,7 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         waits,
         {key: shown(value) for key, value in state.workload.items()},
         held.whole,
+        stop,
     )
 
 

@@ -37,6 +37,7 @@ _STEPS: Final = {"double": {"status": "done", "runs": 1, "result": {"double": 42
 _REPORT: Final[JsonMap] = {
     **{name: value for name, value in _SUMMARY.items() if name not in ("warnings_count", "waiting_for")},
     "waits": [],
+    "stop": None,
     "inputs": {"n": 21},
     "result": {"double": 42},
     "ctx": {},

@@ -57,6 +57,7 @@ def _render(look: RunLook, typed: Mapping[str, str] | None = None, refused: str 
         tabs=find_tabs(look),
         report=found.as_json(),
         row=look.row,
+        stop=found.stop,
         # Looking again would lose what was typed.
         is_live=look.goes_on and not typed,
         became=inspect.BECAME,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from noetl.facts.callers import Caller
 from noetl.testing import Simulation
-from noetl.usecases import catalog, inspect
+from noetl.usecases import catalog, control, inspect
 from noetl.usecases.start import StartRequest, start
 
 from .browsing import Page
@@ -91,6 +92,28 @@ def test_inputs_and_labels_of_an_execution_are_shown(browser: FlaskClient, sim: 
     page = browser.get(f"/executions/{given}").text
     assert re.search(r"Inputs .*\bday ?friday\b", " ".join(Page(page).text.split()))
     assert '<a href="/?label=team%3Ddata">team=data</a>' in page
+
+
+@pytest.mark.parametrize(("act", "said"), [("pause", "Paused by ana"), ("cancel", "Cancelled by ana")])
+def test_who_stopped_an_execution_is_said_with_the_reason(
+    browser: FlaskClient, sim: Simulation, act: str, said: str
+) -> None:
+    stopped = sim.start()
+    asking = sim.rt.acting_for(Caller("ana", "r1"))
+    {"pause": control.pause, "cancel": control.cancel}[act](asking, stopped, "the wrong day")
+    sim.settle()
+    text = " ".join(Page(look(browser, stopped)).text.split())
+    assert re.search(rf"{said}, [0-9: -]+ UTC: the wrong day", text)
+    answer = browser.get(f"/api/executions/{stopped}").get_json()["stop"]
+    assert (answer["act"], answer["principal"], answer["reason"]) == (act, "ana", "the wrong day")
+
+
+def test_who_paused_an_execution_is_forgotten_once_it_goes_on(browser: FlaskClient, sim: Simulation) -> None:
+    run = sim.start()
+    control.pause(sim.rt.acting_for(Caller("ana", "r1")), run)
+    control.resume(sim.rt, run)
+    sim.settle()
+    assert browser.get(f"/api/executions/{run}").get_json()["stop"] is None
 
 
 def test_what_was_true_once_is_not_looked_at_again(browser: FlaskClient, sim: Simulation) -> None:
