@@ -246,10 +246,10 @@ class Explanation:
 @dataclass(frozen=True, slots=True)
 class OpenCommand:
     """What the table of commands knows besides the log: whether the command was sent, which worker
-    holds it until when, and why none will take it."""
+    holds it until when, and whether none serves its queue."""
 
     command_id: str
     sent: bool
     owner: str | None = None
     lease_until: datetime | None = None
-    hold: str = ""
+    unserved: bool = False

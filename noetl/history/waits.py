@@ -264,8 +264,8 @@ def _where(here: Evidence, command: e.CommandIssued, reported: list[Event]) -> s
     worker = next((event.fact.worker for event in reported if isinstance(event.fact, e.StepStarted)), None)
     if worker is not None:
         return f"worker {worker} took its command and has not reported its end"
-    if held is not None and held.hold:
-        return held.hold
     if held is not None and not held.sent:
         return f"its command for queue {command.queue!r} has not been sent yet"
+    if held is not None and held.unserved:
+        return f"its command is in queue {command.queue!r}, which no worker serves"
     return f"its command is in queue {command.queue!r}: no worker of that queue has reported on it"

@@ -111,10 +111,9 @@ def _held(tx: Transaction, row: ExecutionRow, now: datetime) -> Iterator[OpenCom
     for one in tx.commands.open_of(row.execution_id):
         owner = one.owner if one.state == "claimed" else None
         hold = None if owner else gates.find_hold(one, is_local=bool(row.shard))
-        text = "" if hold is None else hold.text
-        yield OpenCommand(
-            one.command_id, one.sent_at is not None, owner, one.lease_until if owner else None, text
-        )
+        is_unserved = hold is not None and hold.cause == "unserved"
+        until = one.lease_until if owner else None
+        yield OpenCommand(one.command_id, one.sent_at is not None, owner, until, is_unserved)
 
 
 def compare(rt: Runtime, execution_id: str, other: str, most: int = history.MOST) -> Comparison:

@@ -13,6 +13,7 @@ from noetl.history.explain import explain
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import catalog, control, history, inspect
+from noetl.usecases.ports import WorkerRow
 
 from .stories import ended, explained, playbook
 
@@ -87,6 +88,10 @@ def test_a_command_is_in_its_queue_until_a_worker_has_it() -> None:
     sim.deliver()
     one = explained(sim, run)["start"]
     assert (one.standing, one.waits[0].kind) == ("running", "worker")
+    assert one.why == "It runs: its command is in queue 'http', which no worker serves."
+    with sim.rt.store.begin() as tx:
+        tx.workers.see(WorkerRow("io@host", "worker", ("http",), sim.now, sim.now))
+    one = explained(sim, run)["start"]
     assert one.why == "It runs: its command is in queue 'http': no worker of that queue has reported on it."
     with sim.rt.store.begin() as tx:
         tx.commands.claim(f"{run}/start#1/-/1", "io@host", sim.now, sim.now.replace(hour=1), 3)
