@@ -150,11 +150,11 @@ def _stand(status: str, hold: Hold | None) -> str:
 
 
 def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
-    """`completed, 2 errors passed over, 1 warning`."""
+    """`completed, 2 ignored errors, 1 warning`."""
     return ", ".join(
         [
             status,
-            *count_text(errors_passed_over, "error{} passed over"),
+            *count_text(errors_passed_over, "ignored error{}"),
             *count_text(warnings_count, "warning{}"),
         ]
     )

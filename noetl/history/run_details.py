@@ -213,6 +213,21 @@ def find_results(events: Iterable[Event]) -> RunResults:
     return RunResults(tasks, value, known)
 
 
+def find_answer(events: Iterable[Event]) -> Json:
+    """The body with which the call answered that failed last, where its tool tells of one."""
+    found: Json = None
+    for event in events:
+        match event.fact:
+            case e.TaskFailed(extras=extras) | e.AttemptFailed(extras=extras):
+                section = extras.get("http")
+                found = section.get("body") if isinstance(section, Mapping) else None
+            case e.TaskDone():
+                found = None
+            case _:
+                pass
+    return found
+
+
 def find_failure(events: Iterable[Event]) -> ErrorInfo | None:
     """The error with which a run, or an iteration, ended, where it failed; else that of the last
     attempt that did, as long as no task has ended well since."""

@@ -128,6 +128,21 @@ def test_axe_finds_nothing_grave(site: Site, run: str, look: Look, size: tuple[i
     check_axe(visit.page)
 
 
+def test_a_request_that_fails_says_so_beside_what_was_clicked(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(f"{page_of(run)}?step=end")
+    visit.expect("/again|ERR_FAILED|sendError|htmx:afterRequest")
+    visit.page.route("**/again", lambda route: route.abort())
+    button = visit.page.get_by_role("button", name="Fork here")
+    button.click()
+    alert = visit.page.get_by_role("complementary", name="Step end").get_by_role("alert")
+    expect(alert).to_contain_text("The server cannot be reached. Nothing was changed")
+    visit.page.unroute("**/again")
+    button.click()
+    expect(visit.page.get_by_role("dialog")).to_contain_text("Fork before run end#1?")
+    expect(alert).to_have_count(0)
+
+
 def test_what_was_printed_is_read_downwards_and_from_its_end(site: Site, look: Look) -> None:
     printing = """
 workflow:

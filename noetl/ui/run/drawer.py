@@ -16,13 +16,14 @@ from noetl.facts.events import Event, StepScheduled
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 from noetl.history.accounts import RunAccount, Standing, StepAccount
-from noetl.history.run_details import RunResults, TaskAttempt, find_attempts, find_failure
+from noetl.history.run_details import RunResults, TaskAttempt, find_answer, find_attempts, find_failure
 from noetl.history.sentences import say_loop, say_milliseconds
 from noetl.net.model import Transition
 from noetl.ui.run import drawer_decision, drawer_logs, drawer_source, drawer_values
 from noetl.ui.run.again import find_agains
 from noetl.ui.run.drawer_cells import IterationMap, map_iterations
 from noetl.ui.run.look import RunLook
+from noetl.ui.values import ShownValue, show_value
 from noetl.usecases import history
 from noetl.usecases.catalog import UNNAMED
 from noetl.usecases.fixtures import TESTABLE
@@ -234,6 +235,12 @@ class StepDrawer:
     @cached_property
     def error(self) -> ErrorInfo | None:
         return find_failure(self.events_here)
+
+    @cached_property
+    def answer(self) -> ShownValue | None:
+        """The body of the answer that failed the call."""
+        body = None if self.error is None else find_answer(self.events_here)
+        return None if body is None else show_value(body)
 
     @cached_property
     def source(self) -> Sequence[drawer_source.SourceLine]:

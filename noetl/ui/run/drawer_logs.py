@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.facts.logs import LogChunk, LogFilter, Stream
 from noetl.ui.run.look import RunLook
+from noetl.ui.task_names import find_task_name
 from noetl.usecases import logs
 
 
@@ -23,8 +24,12 @@ class PrintedPart:
     @property
     def place(self) -> str:
         """Who printed it."""
-        place = self.task if self.iteration is None else f"{self.task} [{self.iteration}]"
-        return f"{place}, delivery {self.delivery}" if self.delivery > 1 else place
+        parts = [
+            find_task_name(self.task),
+            f"iteration {self.iteration}" if self.iteration is not None else "",
+            f"delivery {self.delivery}" if self.delivery > 1 else "",
+        ]
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,11 @@ class ValueReader:
     def name(self, name: str, value: Json) -> NamedValue:
         size = len(json.dumps(value, ensure_ascii=False, default=str))
         is_shown = self.whole or size <= _SHORT
-        return NamedValue(name, self._show(value) if is_shown else None, size)
+        return NamedValue(name, self._show(name, value) if is_shown else None, size)
 
-    def _show(self, value: Json) -> ShownValue:
+    def _show(self, name: str, value: Json) -> ShownValue:
         """What is kept elsewhere is fetched where values alone are looked at, for no overview."""
-        return show_value(value, self.load if self.whole else None)
+        return show_value(value, self.load if self.whole else None, name=name)
 
     def inputs(
         self, args: JsonMap, tasks: Sequence[TaskInputs], events: Sequence[Event], iteration: int | None

@@ -76,11 +76,11 @@ def _show(look: RunLook, key: str, name: str, value: Json) -> NamedValue:
     place = f"#{quote(key)}"
     if look.asked.get("open") != key:
         # What is kept outside of the log is read where it is asked for.
-        shown = show_value(value, most=_LONGEST)
+        shown = show_value(value, most=_LONGEST, name=name)
         more = look.here(open=key, page=None) + place if has_more(shown) else ""
         return NamedValue(key, named, shown, is_open=False, address=more)
     page = read_page(look.asked.get("page"))
     shown = show_value(
-        value, look.visitor.rt.load, page, lambda number: look.here(page=number or None) + place
+        value, look.visitor.rt.load, page, lambda number: look.here(page=number or None) + place, name=name
     )
     return NamedValue(key, named, shown, is_open=True, address=look.here(open=None, page=None) + place)

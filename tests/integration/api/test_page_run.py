@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -106,6 +107,30 @@ def test_who_stopped_an_execution_is_said_with_the_reason(
     assert re.search(rf"{said}, [0-9: -]+ UTC: the wrong day", text)
     answer = browser.get(f"/api/executions/{stopped}").get_json()["stop"]
     assert (answer["act"], answer["principal"], answer["reason"]) == (act, "ana", "the wrong day")
+
+
+def test_a_past_moment_shows_its_own_failure_and_result(browser: FlaskClient, sim: Simulation) -> None:
+    text = BRANCHES.replace("tests/branches", "tests/fails").replace(
+        "result = 1", "raise ValueError('no more')"
+    )
+    catalog.register(sim.rt, text)
+    failed = start(sim.rt, StartRequest("tests/fails")).execution_id
+    sim.settle()
+    report = inspect.report(sim.rt, failed)
+    assert report.error is not None
+    assert report.error["message"] in unescape(look(browser, failed))
+    assert report.error["message"] not in unescape(look(browser, failed, at=4))
+    catalog.register(sim.rt, BRANCHES)
+    done = start(sim.rt, StartRequest("tests/branches")).execution_id
+    sim.settle()
+    assert "<h2>Result</h2>" in look(browser, done)
+    assert "<h2>Result</h2>" not in look(browser, done, at=4)
+
+
+def test_the_title_leads_to_the_playbook_and_its_editor(browser: FlaskClient, run: str) -> None:
+    links = Page(look(browser, run)).links
+    assert "/playbooks/tests/branches?version=1" in links
+    assert "/edit?path=tests/branches&version=1" in links
 
 
 def test_who_paused_an_execution_is_forgotten_once_it_goes_on(browser: FlaskClient, sim: Simulation) -> None:

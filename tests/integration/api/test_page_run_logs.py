@@ -91,7 +91,7 @@ def test_lines_are_narrowed(browser: FlaskClient, sim: Simulation, run: str) -> 
     assert lines(look(browser, run, attempt=2)) == ["three"]
     assert lines(look(browser, run, step="start", run="start#1")) == ["one"]
     page = look(browser, run, step="gate", q="three")
-    assert "No line is like that." in Page(page).text
+    assert "No matching lines." in Page(page).text
     assert Page(page).fields["step"] == "gate"
     answer = browser.get(f"/executions/{run}?tab=logs&attempt=first")
     assert (answer.status_code, "is no number" in answer.text) == (400, True)
