@@ -174,7 +174,18 @@ class ChildSummary(PlaybookRun):
     warnings_count: int = Field(description="different warnings of the run")
 
 
+class HoldView(WireModel):
+    """Why work that could begin does not."""
+
+    cause: Literal["unserved", "slot", "paused"] = Field(
+        description="`unserved`: no worker serves its queue; `slot`: it needs one first; `paused`: its step, "
+        "its queue or the key of its slot is"
+    )
+    text: str = Field(description="in a few words: `queued: no worker serves gpu`")
+
+
 class RecordedRun(PlaybookRun):
+    hold: HoldView | None = Field(description="why nothing of it is with a worker, where something could be")
     parent_id: str | None = Field(description="the execution that called it")
     source_id: str | None = Field(description="the execution that it runs again, is a fork of, or took over")
     descent: Descent | None = Field(description="which of these it is")
@@ -249,14 +260,25 @@ class WaitView(WireModel):
     awaited: list[AwaitedView] = Field(alias="for", description="what has not come yet")
 
 
+class StopView(WireModel):
+    """Who paused or cancelled an execution."""
+
+    act: Literal["pause", "cancel"]
+    at: str
+    principal: str | None = Field(description="null where the log does not say who")
+    reason: str
+
+
 class ExecutionReport(RecordedRun):
+    stop: StopView | None = Field(description="who paused or cancelled it; null where nobody has")
     waits: list[WaitView] = Field(description="what it waits for, and what is left to be done at its end")
     retry: NextAttemptView | None = Field(
         description="whether it is retried by itself; null where it has not failed, or has no such policy"
     )
+    inputs: JsonObject = Field(description="the workload of this execution, in which no secret can be read")
     result: Any
     ctx: JsonObject
-    steps: JsonObject = Field(description="name → {status, runs, result, error?, errors?, reused?}")
+    steps: JsonObject = Field(description="name → {status, runs, result, hold?, error?, errors?, reused?}")
     warnings: list[WarningView] = Field(description="names that nothing defined, and what tools warned of")
     duration_ms: float
     children: list[ChildSummary] = Field(

@@ -18,6 +18,7 @@ from noetl.api import (
     cache,
     callbacks,
     catalog,
+    compression,
     credentials,
     document,
     executions,
@@ -82,6 +83,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     # Steps and names stay in the order in which they came to be.
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions[KEY] = make_context(rt, settings)
+    compression.register(app)
     problems.register(app)
     guards.register(app)
     with _lock:

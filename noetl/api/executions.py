@@ -34,6 +34,7 @@ from noetl.net.diagram import dot, mermaid
 from noetl.net.model import Net
 from noetl.usecases import control, inspect, pausing, waiting
 from noetl.usecases.facets import read_facets
+from noetl.usecases.holds import ListedExecution
 from noetl.usecases.ports import ExecutionRow
 
 api = group("executions", "/api/executions", "Runs of playbooks")
@@ -54,7 +55,7 @@ def links(execution_id: str) -> dict[str, Json]:
     return {"self": here, **parts, "children": f"/api/executions?parent={execution_id}"}
 
 
-def summary(row: ExecutionRow) -> dict[str, Json]:
+def summary(row: ListedExecution) -> dict[str, Json]:
     """As `ExecutionSummary` describes it."""
     return {
         "execution_id": row.execution_id,
@@ -69,6 +70,7 @@ def summary(row: ExecutionRow) -> dict[str, Json]:
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
+        "hold": row.hold and row.hold.as_json(),
         "events": row.head_version,
         **_times(row),
         "error": row.error,

@@ -202,7 +202,7 @@ def run(raw: PlaybookOrJson, header: StartHeader) -> Started:
 @workflows_api.get("/status/<execution_id>", responses={200: ExecutionSummary})
 def status(path: ExecutionPath) -> dict[str, Json]:
     """Tell where an execution is"""
-    return summary(inspect.execution(services().rt, path.execution_id))
+    return summary(inspect.listed(services().rt, path.execution_id))
 
 
 @workflows_api.get("/result/<execution_id>", responses={200: ExecutionResult})

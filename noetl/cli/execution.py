@@ -28,7 +28,7 @@ from noetl.facts.events import Event
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases import inspect
 from noetl.usecases.facets import read_facets
-from noetl.usecases.ports import ExecutionRow
+from noetl.usecases.holds import Hold, ListedExecution
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.views import envelope
 
@@ -100,7 +100,7 @@ def list_(
         _show_table(rows)
 
 
-def _listed(row: ExecutionRow) -> JsonMap:
+def _listed(row: ListedExecution) -> JsonMap:
     return {
         "execution_id": row.execution_id,
         "parent_id": row.parent_id,
@@ -112,6 +112,7 @@ def _listed(row: ExecutionRow) -> JsonMap:
         "path": row.path,
         "version": row.playbook_version,
         "status": row.status,
+        "hold": row.hold and row.hold.as_json(),
         "created_at": row.created_at,
         "ended_at": row.ended_at,
         "error": row.error,
@@ -123,7 +124,7 @@ def _listed(row: ExecutionRow) -> JsonMap:
     }
 
 
-def _show_table(rows: Sequence[ExecutionRow]) -> None:
+def _show_table(rows: Sequence[ListedExecution]) -> None:
     keyed = any(row.key is not None for row in rows)
     waits = any(row.waiting_for is not None for row in rows)
     last = "error, or what it waits for" if waits else "error"
@@ -133,7 +134,7 @@ def _show_table(rows: Sequence[ExecutionRow]) -> None:
             (
                 row.execution_id,
                 *([row.key or ""] if keyed else []),
-                _status(row.status, row.errors_passed_over, row.warnings_count),
+                _status(_stand(row.status, row.hold), row.errors_passed_over, row.warnings_count),
                 f"{row.path}@{row.playbook_version}",
                 f"{row.created_at:%Y-%m-%d %H:%M:%S}",
                 row.error["message"] if row.error else row.waiting_for or "",
@@ -143,12 +144,17 @@ def _show_table(rows: Sequence[ExecutionRow]) -> None:
     )
 
 
+def _stand(status: str, hold: Hold | None) -> str:
+    """The status of an execution, or why nothing of it runs."""
+    return status if hold is None else hold.text
+
+
 def _status(status: str, errors_passed_over: int, warnings_count: int) -> str:
-    """`completed, 2 errors passed over, 1 warning`."""
+    """`completed, 2 ignored errors, 1 warning`."""
     return ", ".join(
         [
             status,
-            *count_text(errors_passed_over, "error{} passed over"),
+            *count_text(errors_passed_over, "ignored error{}"),
             *count_text(warnings_count, "warning{}"),
         ]
     )
@@ -172,7 +178,7 @@ def _lineage(report: inspect.Report) -> Iterator[str]:
 def _show_head(report: inspect.Report) -> None:
     """Where it stands, and what it came from."""
     row = report.row
-    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {row.status}")
+    click.echo(f"{row.execution_id}  {row.path}@{row.playbook_version}  {_stand(row.status, report.hold)}")
     if row.key is not None:
         click.echo(f"key {row.key}")
     if row.labels is not None:
@@ -181,6 +187,9 @@ def _show_head(report: inspect.Report) -> None:
         )
     for line in _lineage(report):
         click.echo(line)
+    if report.stop is not None:
+        why = f": {report.stop.reason}" if report.stop.reason else ""
+        click.echo(f"{report.stop.text}, {report.stop.at:%Y-%m-%d %H:%M:%S} UTC{why}")
     if report.retry:
         click.echo(report.retry["text"])
     if row.imported_at is not None:

@@ -228,7 +228,7 @@ def _note_undo(fact: e.ChildUndoRequested | e.ChildUndone) -> str:
 
 
 def _note_end(line: StepProgress, fact: e.Fact) -> str:
-    """`done, 1 error passed over, 3 reused, in 0.49 s`, `failed: why`."""
+    """`done, 1 ignored error, 3 reused, in 0.49 s`, `failed: why`."""
     match fact:
         case e.StepDone():
             if line.failed:

@@ -267,7 +267,7 @@ def _describe(report: JsonMap, file: str) -> None:
     status = str(report["status"])
     colour = "green" if status == "completed" else "yellow" if EXIT.get(status) == 3 else "red"
     seconds = float(report["duration_ms"]) / 1000
-    passed = "".join(f", {one}" for one in count_text(report["errors_passed_over"], "error{} passed over"))
+    passed = "".join(f", {one}" for one in count_text(report["errors_passed_over"], "ignored error{}"))
     click.echo(
         f"{word(status, colour)} {report['execution_id']} ({seconds:.2f} s, {report['events']} "
         f"events{passed})",
@@ -294,15 +294,16 @@ def _tell_how_to_go_on(report: JsonMap, file: str) -> None:
 
 
 def count_text(count: int, what: str) -> list[str]:
-    """`2 errors passed over` for `error{} passed over`; nothing where there is none."""
+    """`2 ignored errors` for `ignored error{}`; nothing where there is none."""
     return [f"{count} {what.format('s' if count > 1 else '')}"] if count else []
 
 
 def status_text(step: JsonMap) -> str:
-    """`done, 1 error passed over, 3 reused` of a step in a report: its status, the errors that it
-    went on after, and the results that are copies."""
+    """`done, 1 ignored error, 3 reused` of a step in a report: its status, or why it is
+    held, the errors that it went on after, and the results that are copies."""
     errors = [step["errors"]["text"]] if "errors" in step else []
-    return ", ".join([str(step["status"]), *errors, *count_reused(step)])
+    standing = step["hold"]["text"] if "hold" in step else str(step["status"])
+    return ", ".join([standing, *errors, *count_reused(step)])
 
 
 def count_reused(step: JsonMap) -> list[str]:

@@ -172,10 +172,10 @@ def _is_item_of(one: ErrorInfo, error: ErrorInfo) -> bool:
 
 
 def describe(passed: PassedErrors) -> str:
-    """`49 of 50, 1 failed`, `1 error passed over`, or both; empty where there was none."""
+    """`49 of 50, 1 failed`, `1 ignored error`, or both; empty where there was none."""
     parts = []
     if passed.failed:
         parts.append(f"{passed.items - passed.failed} of {passed.items}, {passed.failed} failed")
     if others := passed.count - passed.failed:
-        parts.append(f"{others} error{'s' if others > 1 else ''} passed over")
+        parts.append(f"{others} ignored error{'s' if others > 1 else ''}")
     return ", ".join(parts)

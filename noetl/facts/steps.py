@@ -119,6 +119,17 @@ class CommandIssued:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryLost:
+    """The `worker` that had the command gave no sign of life any more: that was its delivery of
+    that number, from 1, and another one follows."""
+
+    type: ClassVar[str] = "command.delivery.lost"
+    command_id: str
+    delivery: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandLost:
     """A worker took the command `deliveries` times and never reported; it is not tried again."""
 

@@ -245,10 +245,11 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class OpenCommand:
-    """What the table of commands knows besides the log: whether the command was sent, and which
-    worker holds it until when."""
+    """What the table of commands knows besides the log: whether the command was sent, which worker
+    holds it until when, and whether none serves its queue."""
 
     command_id: str
     sent: bool
     owner: str | None = None
     lease_until: datetime | None = None
+    unserved: bool = False

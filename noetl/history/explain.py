@@ -180,7 +180,7 @@ def _why_ran(here: Evidence, one: StepAccount) -> str:
         return f"It ended as {one.standing}."
     last = one.runs[-1]
     if one.step == here.plan.net.final_step and not last.because:
-        begin = "It ran last, behind everything else"
+        begin = "It ran last, after everything else"
     elif last.handled:
         begin = f"It {last.handled}"
     else:
@@ -212,7 +212,7 @@ def _behind(because: tuple[Way, ...]) -> str:
     sources = [way.source for way in because if way.source is not None]
     if not sources:
         return "as the entry"
-    return f"behind {listed(sources)}"
+    return f"after {listed(sources)}"
 
 
 def _admitted(admission: tuple[Asked, ...]) -> str:

@@ -78,7 +78,7 @@ def _handled(handling: e.Handling | None) -> str:
         case "compensate":
             return f"undid {iteration}{handling.run_id}"
         case "finally":
-            return f"ran behind the end of {handling.run_id or of_region}"
+            return f"ran after the end of {handling.run_id or of_region}"
         case "on_cancel":
             return f"ran because {of_region} was cancelled"
         case _:

@@ -22,13 +22,15 @@ Phase: TypeAlias = Literal["queued", "running", "waiting"]
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A part of a run's time. `end_ms` None: it is still so. `attempt` counts from 1 where a
-    pipeline runs, and is None elsewhere; `failed`: that attempt failed."""
+    pipeline runs, and is None elsewhere; `failed`: that attempt failed; `lost`: its worker was, and
+    the delivery of that number ended with it."""
 
     phase: Phase
     begin_ms: float
     end_ms: float | None
     attempt: int | None
     failed: bool
+    lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

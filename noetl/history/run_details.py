@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -23,17 +23,19 @@ _ENDED: Final = frozenset({"done", "failed", "cancelled"})
 class TaskAttempt:
     """A call of a task that has ended, or runs. `at` is when that was recorded. `part` is the item
     or the call of a task that makes several. `origin` says where its result comes from, where the
-    task was not called; empty where it was."""
+    task was not called; empty where it was. One that is `lost` ended with its worker: it is
+    `begun_again`, in a sentence."""
 
     task: str
     iteration: int | None
     attempt: int
-    status: Literal["running", "done", "failed"]
+    status: Literal["running", "done", "failed", "lost"]
     at: datetime
     duration_ms: float | None
     error: ErrorInfo | None = None
     part: str = ""
     origin: str = ""
+    begun_again: str = ""
 
     @property
     def took(self) -> str:
@@ -44,6 +46,8 @@ def find_attempts(events: Iterable[Event]) -> Iterator[TaskAttempt]:
     """Those that the events of a run tell of, in order; of a task that runs the last heartbeat."""
     running: dict[tuple[str, int | None], TaskAttempt] = {}
     for event in events:
+        if isinstance(event.fact, e.DeliveryLost):
+            yield from _lose(event, event.fact, running)
         found = _attempt(event)
         if found is None:
             continue
@@ -54,6 +58,17 @@ def find_attempts(events: Iterable[Event]) -> Iterator[TaskAttempt]:
             running.pop(key, None)
             yield found
     yield from running.values()
+
+
+def _lose(
+    event: Event, fact: e.DeliveryLost, running: dict[tuple[str, int | None], TaskAttempt]
+) -> Iterator[TaskAttempt]:
+    """What ran with the worker that was lost; where the log does not know what, that something
+    did."""
+    text = f"worker {fact.worker} was lost with delivery {fact.delivery}; begun again as {fact.delivery + 1}"
+    ended = [running.pop(key) for key in list(running) if key[1] == event.draft.iteration]
+    for one in ended or [_make(event, "", "lost")]:
+        yield replace(one, status="lost", at=event.recorded_at, begun_again=text)
 
 
 def _attempt(event: Event) -> TaskAttempt | None:
@@ -80,7 +95,7 @@ def _attempt(event: Event) -> TaskAttempt | None:
 def _make(
     event: Event,
     task: str,
-    status: Literal["running", "done", "failed"],
+    status: Literal["running", "done", "failed", "lost"],
     error: ErrorInfo | None = None,
     part: str = "",
     origin: str = "",
@@ -196,6 +211,21 @@ def find_results(events: Iterable[Event]) -> RunResults:
             case _:
                 pass
     return RunResults(tasks, value, known)
+
+
+def find_answer(events: Iterable[Event]) -> Json:
+    """The body with which the call answered that failed last, where its tool tells of one."""
+    found: Json = None
+    for event in events:
+        match event.fact:
+            case e.TaskFailed(extras=extras) | e.AttemptFailed(extras=extras):
+                section = extras.get("http")
+                found = section.get("body") if isinstance(section, Mapping) else None
+            case e.TaskDone():
+                found = None
+            case _:
+                pass
+    return found
 
 
 def find_failure(events: Iterable[Event]) -> ErrorInfo | None:

@@ -51,6 +51,8 @@ class Segments:
                 self._wait_for_worker(at, at if due is None else read(due))
             case e.SlotRequested(part=limits.WHOLE) | e.StepSuspended():
                 self.wait(at)
+            case e.DeliveryLost(delivery=delivery) if not self._has_loop:
+                self._lose(at, delivery)
             case e.SlotGranted(part=limits.WHOLE):
                 self._turn("queued", at)
             case e.StepStarted(started_at=started):
@@ -63,6 +65,15 @@ class Segments:
                 self._begin_earlier(at, read(started))
             case _:
                 self._take_work(event, at)
+
+    def _lose(self, at: float, delivery: int) -> None:
+        """Its worker is gone, and it is queued again."""
+        self._catch_up(at)
+        at = max(at, self._now.since)
+        self._close(at)
+        self._closed[-1] = replace(self._closed[-1], lost=delivery)
+        self._now = _Now("queued", at)
+        self._accounted = at
 
     def _wait_for_worker(self, at: float, due: float) -> None:
         if due > at:

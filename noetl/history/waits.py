@@ -266,4 +266,6 @@ def _where(here: Evidence, command: e.CommandIssued, reported: list[Event]) -> s
         return f"worker {worker} took its command and has not reported its end"
     if held is not None and not held.sent:
         return f"its command for queue {command.queue!r} has not been sent yet"
+    if held is not None and held.unserved:
+        return f"its command is in queue {command.queue!r}, which no worker serves"
     return f"its command is in queue {command.queue!r}: no worker of that queue has reported on it"

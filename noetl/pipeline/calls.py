@@ -84,9 +84,8 @@ class TaskCaller:
 
     def attempt(self, progress: PipelineProgress) -> Attempt:
         """Runs the task that is due, once. Whatever goes wrong on the way is an error outcome."""
-        ready = self.prepare(progress.pc)
-        task, args = ready.task, self.around.names.args
-        attempt = Attempt(_PENDING, before(self.around, progress, task, args), args)
+        ready, attempt = self._begin(progress)
+        task = ready.task
         try:
             self._enter(attempt, ready, progress)
             attempt.request = self._request(attempt, ready, progress)
@@ -103,6 +102,16 @@ class TaskCaller:
         outcome = replace(outcome, error=error, meta={**outcome.meta, "attempt": progress.attempt})
         attempt.outcome = with_warnings(outcome, attempt.warnings)
         return attempt
+
+    def inputs(self, progress: PipelineProgress) -> JsonMap:
+        """What the task that is due is handed, which is not called. Raises CannotGoOn."""
+        ready, attempt = self._begin(progress)
+        self._enter(attempt, ready, progress)
+        return attempt.args
+
+    def _begin(self, progress: PipelineProgress) -> tuple[Prepared, Attempt]:
+        ready, args = self.prepare(progress.pc), self.around.names.args
+        return ready, Attempt(_PENDING, before(self.around, progress, ready.task, args), args)
 
     def sight(self, progress: PipelineProgress, task: Task, args: JsonMap) -> TemplateScope:
         """The names at an attempt of `task`. Raises what `load` raises for the items of its

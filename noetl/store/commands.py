@@ -127,6 +127,11 @@ _open_of = (
     .where(_c.execution_id == bindparam("execution"), _c.state != CLOSED)
     .order_by(_c.command_id)
 )
+_open_among = (
+    select(*_brief)
+    .where(_c.execution_id.in_(bindparam("ids", expanding=True)), _c.state != CLOSED)
+    .order_by(_c.execution_id, _c.command_id)
+)
 _has_open = (
     select(_c.command_id)
     .where(_c.execution_id == bindparam("execution"), _c.run_id == bindparam("its_run"), _c.state != CLOSED)
@@ -250,6 +255,10 @@ class SqlCommands(SqlTable):
 
     def open_of(self, execution_id: str) -> list[CommandRow]:
         return _rows(self._session.read(_open_of, {"execution": codec.number(execution_id)}))
+
+    def open_among(self, execution_ids: Sequence[str]) -> list[CommandRow]:
+        ids = lines(sorted(map(codec.number, execution_ids)))
+        return [row for some in ids for row in _rows(self._session.read(_open_among, {"ids": some}))]
 
     def has_open(self, execution_id: str, run_id: str) -> bool:
         asked = {"execution": codec.number(execution_id), "its_run": run_id}

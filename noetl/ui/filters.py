@@ -21,6 +21,24 @@ PERIODS: Final[Mapping[str, str]] = {
     "-7d": "the last week",
     "-30d": "the last 30 days",
 }
+#: How people know each filter: the label of its field, and its chip.
+LABELS: Final[Mapping[str, str]] = {
+    "status": "Status",
+    "path": "Playbook",
+    "version": "Version",
+    "since": "Started",
+    "until": "Before",
+    "key": "Key",
+    "label": "Label",
+    "input": "Input",
+    "error": "Error",
+    "fingerprint": "Fingerprint",
+    "waiting": "Waits for",
+    "principal": "Started by",
+    "parent": "Called by",
+    "source": "Descends from",
+    "where": "Expression",
+}
 #: What would mean something else in a pattern.
 _SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 #: `name=value`, or `name` alone.
@@ -82,6 +100,10 @@ class Filters:
 
     def with_span(self, since: str, until: str) -> Self:
         return replace(self, since=since, until=until)
+
+    def label_of(self, name: str) -> str:
+        """How people know the filter of that name."""
+        return LABELS[name]
 
     def given(self) -> Iterator[tuple[str, str]]:
         """Name and text of each, one for each status."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,9 @@ FEWEST: Final = 2
 MOST: Final = 64
 #: Characters of a label.
 LONGEST_LABEL: Final = 64
+#: What mappings of counts are called, and labels of them: `01`, `|01⟩`.
+_NAMED: Final = re.compile(r"(^|_)(counts?|histogram|distribution|frequenc(y|ies))$")
+_BITS: Final = re.compile(r"\|?([01]+)[⟩>]?")
 #: What is there is seen, however much the longest bar stands for.
 _LEAST: Final = 0.5
 #: Numbers beyond it are no counts, and their sum may be none.
@@ -51,6 +55,18 @@ def is_counts(value: Json) -> bool:
         and any(value.values())
         and not _has_sum(value)
     )
+
+
+def says_counts(value: JsonMap, name: str) -> bool:
+    """Whether numbers by their labels are said to be counts: by the `name` that they stand under,
+    or because the labels are outcomes of measured qubits."""
+    is_whole = all(isinstance(number, int) or number == int(number) for number in value.values())
+    return is_whole and (_NAMED.search(name.lower()) is not None or _are_outcomes(list(value)))
+
+
+def _are_outcomes(labels: Sequence[str]) -> bool:
+    bits = [found[1] for label in labels if (found := _BITS.fullmatch(label)) is not None]
+    return len(bits) == len(labels) and len({len(one) for one in bits}) == 1
 
 
 def _has_sum(counts: JsonMap) -> bool:

@@ -15,7 +15,8 @@ from noetl.ui.filters import PERIODS, STATUSES, Filters
 from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases import catalog, inspect
 from noetl.usecases.facets import read_facets
-from noetl.usecases.ports import ENDED, ExecutionRow, Tally
+from noetl.usecases.holds import ListedExecution
+from noetl.usecases.ports import ENDED, Tally
 
 #: Executions of one page.
 PAGE: Final = 100
@@ -29,13 +30,13 @@ OFFERED: Final = 500
 class ShownExecution:
     """A row of the list."""
 
-    row: ExecutionRow
+    row: ListedExecution
     note: str
     seconds: float | None
     labels: Mapping[str, str]
 
     @classmethod
-    def of(cls, row: ExecutionRow, now: datetime) -> ShownExecution:
+    def of(cls, row: ListedExecution, now: datetime) -> ShownExecution:
         note = row.waiting_for or ""
         if row.error is not None:
             note = str(row.error.get("message") or "")

@@ -17,6 +17,7 @@ from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
 from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error
+from noetl.ui.task_names import find_task_name
 from noetl.ui.visible import VisibleText
 
 
@@ -34,6 +35,7 @@ def _make_blueprint() -> Blueprint:
     pages.register_error_handler(Unauthenticated, signing.send_to_login)
     pages.register_error_handler(NoetlError, show_error)
     pages.add_app_template_filter(say_span, "span")
+    pages.add_app_template_filter(find_task_name, "task_name")
     routes: tuple[tuple[str, str, str, Any], ...] = (
         ("GET", "/", "index", listing.show_listing),
         ("POST", "/act", "act", acting.act),

@@ -30,6 +30,8 @@ FORMS: Final = "noetl_forms"
 FORM_FIELD: Final = "form_key"
 #: Where Flower is seen, by those who may.
 FLOWER: Final = "/flower"
+#: What an error is called on its page, by its HTTP status.
+_TITLES: Final = {400: "Bad request", 401: "Sign in first", 403: "Not allowed", 404: "Not found"}
 _FORM_KEY_BYTES: Final = 24
 #: Stands for what marks the forms of a browser; nobody can guess it, and so write it.
 _MARK: Final = Markup("<!-- {} -->").format(secrets.token_hex(16))
@@ -146,7 +148,7 @@ def show_error(error: NoetlError) -> Response:
     status = here().status_of(error)
     if status is None:
         raise error
-    return show("error.html", status, message=error.message)
+    return show("error.html", status, message=error.message, title=_TITLES.get(status, "Not possible"))
 
 
 def finish(response: Response) -> Response:

@@ -58,15 +58,22 @@ Link: TypeAlias = Callable[[int], str]
 
 
 def show_value(
-    value: Json, load: Load | None = None, page: int = 0, link: Link | None = None, *, most: int = LONGEST
+    value: Json,
+    load: Load | None = None,
+    page: int = 0,
+    link: Link | None = None,
+    *,
+    most: int = LONGEST,
+    name: str = "",
 ) -> ShownValue:
     """A value for the macro `show_value` of values.html. Raises for no JSON.
 
     Where it is a reference, or some of its fields or items are, `load` opens them; without `load`,
     and of those that lie deeper, previews are shown. `page` (from 0) is the one of its rows, fields
     or items that is shown; with `link` it leads to those around it. `most` bounds the characters.
+    `name` is what it stands under.
     """
-    return _Show(load, page, link, most).show(value, 0)
+    return _Show(load, page, link, most).show(value, 0, name)
 
 
 def has_more(shown: ShownValue) -> bool:
@@ -114,7 +121,8 @@ class _Show:
     left: int = LONGEST
     opens: int = _MOST_OPENED
 
-    def show(self, value: Json, depth: int) -> ShownValue:
+    def show(self, value: Json, depth: int, name: str = "") -> ShownValue:
+        """`value`, which stands under `name`."""
         self.left -= _PART
         match value:
             case str():
@@ -127,7 +135,7 @@ class _Show:
                 return self._show_reference(value, depth)
             case Mapping() if source := find_picture(value):
                 return ShownPicture(*source)
-            case Mapping() if histograms.is_counts(value):
+            case Mapping() if histograms.is_counts(value) and histograms.says_counts(value, name):
                 return ShownCounts(histograms.make_histogram(value))
             case _ if not is_open(value) or (depth and self._fits_line(value)):
                 return self._show_line(value)
@@ -185,8 +193,19 @@ class _Show:
     def _show_fields(self, value: JsonMap, depth: int) -> ShownEntries:
         pages = self._find_page(len(value), depth)
         part = islice(value.items(), pages.first, pages.first + pages.count)
-        entries = [(make_visible(_cut(key, _SHORT_TEXT)), self.show(item, depth + 1)) for key, item in part]
+        entries = [
+            (make_visible(_cut(key, _SHORT_TEXT)), self._show_field(key, item, value, depth))
+            for key, item in part
+        ]
         return ShownEntries("field", entries, pages)
+
+    def _show_field(self, name: str, item: Json, around: JsonMap, depth: int) -> ShownValue:
+        """A field of a mapping. The rows of an SQL result stand page by page, as those of a list
+        do."""
+        is_list = isinstance(item, list | tuple | Lazy)
+        if name == "rows" and is_list and "row_count" in around and depth == 0 and self.link is not None:
+            return self._show_items(item, 0) if is_open(item) else self.show(item, 1)
+        return self.show(item, depth + 1, name)
 
     def _show_items(self, value: Sequence[Json], depth: int) -> ShownValue:
         pages = self._find_page(len(value), depth)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from noetl.engine.evolve import replay
 from noetl.engine.plan import Plan
@@ -23,6 +24,7 @@ from noetl.history.firings import account_of_run
 from noetl.net.model import Net
 from noetl.usecases import moment
 from noetl.usecases.awaited import look_around
+from noetl.usecases.holds import Gates
 from noetl.usecases.ports import ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 
@@ -84,7 +86,7 @@ def _look(rt: Runtime, execution_id: str, step: str | None, version: int | None)
         events, begin = log[:version], initial_state(execution_id)
         # What it has come to now is told by its newest snapshot, without all that led there.
         state = moment.look(tx, row).state() if is_newest else replay(begin, events)
-        held = list(_held(tx, row)) if is_newest else []
+        held = list(_held(tx, row, rt.clock())) if is_newest else []
         around = look_around(tx, state, rt.clock()) if is_newest else None
     found = replace(
         explain_log(plan, events, held, step, around, state),
@@ -104,10 +106,14 @@ def _unknown(net: Net, execution_id: str, step: str) -> NotFound:
     )
 
 
-def _held(tx: Transaction, row: ExecutionRow) -> Iterator[OpenCommand]:
+def _held(tx: Transaction, row: ExecutionRow, now: datetime) -> Iterator[OpenCommand]:
+    gates = Gates.read(tx, now)
     for one in tx.commands.open_of(row.execution_id):
         owner = one.owner if one.state == "claimed" else None
-        yield OpenCommand(one.command_id, one.sent_at is not None, owner, one.lease_until if owner else None)
+        hold = None if owner else gates.find_hold(one, is_local=bool(row.shard))
+        is_unserved = hold is not None and hold.cause == "unserved"
+        until = one.lease_until if owner else None
+        yield OpenCommand(one.command_id, one.sent_at is not None, owner, until, is_unserved)
 
 
 def compare(rt: Runtime, execution_id: str, other: str, most: int = history.MOST) -> Comparison:

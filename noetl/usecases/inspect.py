@@ -20,13 +20,22 @@ from noetl.facts.nearest import did_you_mean
 from noetl.history.attempts import attempt_view
 from noetl.history.statuses import statuses_of_steps
 from noetl.net.model import Net
-from noetl.usecases import awaited, catalog, findings, kept_moments, moment
+from noetl.usecases import awaited, catalog, findings, holds, kept_moments, moment
 from noetl.usecases.facets import read_facets
 from noetl.usecases.large_values import Resolver, resolve
-from noetl.usecases.ports import ENDED, Condition, Descent, EventFilter, ExecutionRow, Tally, Transaction
+from noetl.usecases.ports import (
+    ENDED,
+    Condition,
+    Descent,
+    EventFilter,
+    ExecutionRow,
+    Tally,
+    Transaction,
+)
 from noetl.usecases.ports.conditions import OneOf, all_of
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
+from noetl.usecases.stops import Stop, find_stop
 from noetl.usecases.where import parse_where
 
 #: Children that are shown with the execution that called them, and descendants with their source.
@@ -47,6 +56,12 @@ def execution(rt: Runtime, execution_id: str) -> ExecutionRow:
     """Raises NotFound."""
     with rt.store.read() as tx:
         return moment.find(tx, execution_id)
+
+
+def listed(rt: Runtime, execution_id: str) -> holds.ListedExecution:
+    """As lists show it. Raises NotFound."""
+    with rt.store.read() as tx:
+        return holds.add_holds(tx, [moment.find(tx, execution_id)], rt.clock())[0]
 
 
 def look(rt: Runtime, execution_id: str, version: int | None = None) -> moment.Moment:
@@ -83,7 +98,7 @@ def executions(
     among: Condition | None = None,
     before: str | None = None,
     limit: int = 50,
-) -> list[ExecutionRow]:
+) -> list[holds.ListedExecution]:
     """Newest first; `parent` is the execution that called them, `source` the one that they run
     again or are forks of, `key` their business key, `labels` some that they have, `principal`
     who asked for them, `where` a filter, `among` another one, `before` the id to page on from.
@@ -108,7 +123,7 @@ def executions(
             before=before,
             limit=limit,
         )
-        return awaited.add_pauses(tx, found)
+        return holds.add_holds(tx, awaited.add_pauses(tx, found), rt.clock())
 
 
 def tally(
@@ -236,7 +251,7 @@ def _child(tx: Transaction, row: ExecutionRow) -> JsonMap:
 class CalledExecution:
     """An execution that another one called, and where that did so."""
 
-    row: ExecutionRow
+    row: holds.ListedExecution
     caller: Parent | None
 
 
@@ -256,13 +271,14 @@ def caller_of(rt: Runtime, execution_id: str) -> Parent | None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is said of an execution as a whole. `steps` maps a name to {status, runs, result},
-    `children` are the newest `SHOWN_CHILDREN` that it called, newest first: `{execution_id, path,
-    version, status, step, iteration, undoes, errors_passed_over, warnings_count}`, with the step
-    and the iteration that called, and the execution that it undoes; `descendants` as many of those
-    that run it again, are forks of it, have taken over from it or undo it, newest first:
-    `{execution_id, descent, status}`; `warnings` as in `findings`, `retry` as in
-    `history.attempts`, `waits` as in `engine.awaited.find_awaited`."""
+    """What is said of an execution as a whole. `steps` maps a name to `{status, runs, result,
+    hold?}`, `children` are the newest `SHOWN_CHILDREN` that it called, newest first:
+    `{execution_id, path, version, status, step, iteration, undoes, errors_passed_over,
+    warnings_count}`, with the step and the iteration that called, and the execution that it undoes;
+    `descendants` as many of those that run it again, are forks of it, have taken over from it or
+    undo it, newest first: `{execution_id, descent, status}`; `warnings` as in `findings`, `retry`
+    as in `history.attempts`, `waits` as in `engine.awaited.find_awaited`, `inputs` are its
+    workload."""
 
     row: ExecutionRow
     result: Json
@@ -276,6 +292,11 @@ class Report:
     errors_passed_over: int
     retry: JsonMap | None
     waits: list[JsonMap]
+    inputs: JsonMap
+    #: What it is held by as a whole.
+    hold: holds.Hold | None
+    #: Who paused or cancelled it.
+    stop: Stop | None
 
     @property
     def duration_ms(self) -> float:
@@ -296,6 +317,9 @@ class Report:
             "path": self.row.path,
             "version": self.row.playbook_version,
             "status": self.row.status,
+            "hold": self.hold and self.hold.as_json(),
+            "stop": self.stop and self.stop.as_json(),
+            "inputs": self.inputs,
             "result": self.result,
             "ctx": self.ctx,
             "steps": self.steps,
@@ -324,9 +348,11 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         known = row.imported_at is None
         playbook = catalog.find(tx, row.path, row.playbook_version) if known else None
         waits = awaited.find_in(tx, state, rt.clock())
+        stop = find_stop(tx, row)
+        held = holds.find_holds(tx, [row], rt.clock()).get(row.execution_id, holds.ExecutionHolds())
     shown = Resolver(rt) if resolve else _as_it_is
     result = shown(result_of(state))
-    steps = _steps(state, shown)
+    steps = _steps(state, shown, held.steps)
     ctx = {key: shown(value) for key, value in state.ctx.items()}
     warnings = catalog.warnings_of(playbook) if playbook is not None else []
     if state.notices.kept:
@@ -347,10 +373,15 @@ def report(rt: Runtime, execution_id: str, *, resolve: bool = True) -> Report:
         state.errors_passed_over,
         attempt_view(state.next_attempt),
         waits,
+        {key: shown(value) for key, value in state.workload.items()},
+        held.whole,
+        stop,
     )
 
 
-def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
+def _steps(
+    state: State, shown: Callable[[Json], Json], held: Mapping[str, holds.Hold] | None = None
+) -> dict[str, Json]:
     statuses = statuses_of_steps(state)
     return {
         name: {
@@ -358,6 +389,7 @@ def _steps(state: State, shown: Callable[[Json], Json]) -> dict[str, Json]:
             "runs": record.runs,
             "result": shown(record.result),
             **({"error": record.error.as_json()} if record.error else {}),
+            **({"hold": held[name].as_json()} if held and name in held else {}),
             **findings.step_errors(record),
             **({"reused": record.reused} if record.reused else {}),
         }

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from noetl.errors import Unavailable, UnknownPurpose
-from noetl.facts.events import CommandLost
+from noetl.facts.events import CommandLost, DeliveryLost
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
@@ -166,8 +166,9 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:
             tx.commands.reopen(command.command_id, command.attempt)
-            if execution.halt:
-                ask_for_turn(tx, execution.execution_id, now)
+            lost = DeliveryLost(command.command_id, command.attempt, command.owner or "")
+            draft = draft_about(command, lost, f"delivery:{command.command_id}/{command.attempt}")
+            tx.events.append(execution.execution_id, execution.head_version, [draft], now)
         else:
             tx.commands.close([command.command_id])
             _give_up(tx, execution, command, now)

@@ -500,7 +500,7 @@ def test_pages_show_warnings_and_errors_passed_over_as_text(
     )
     assert (listed["errors_passed_over"], listed["warnings_count"]) == (2, 1)
     index = requests.get(url, timeout=GUARD_S).text
-    assert all(text in index for text in ("2 errors passed over", "1 warning"))
+    assert all(text in index for text in ("2 ignored errors", "1 warning"))
 
     answer = requests.get(f"{url}/executions/{execution_id}", timeout=GUARD_S)
     page = " ".join(html.unescape(re.sub(r"<[^>]*>", "", answer.text)).split())
@@ -509,7 +509,7 @@ def test_pages_show_warnings_and_errors_passed_over_as_text(
     assert answer.text.count("<script") == answer.text.count('<script nonce="')
     assert "<b>" not in answer.text
     for text in (
-        *("2 errors passed over", "1 of 2, 1 failed: <script>error", "1 error passed over: <b>passed"),
+        *("2 ignored errors", "1 of 2, 1 failed: <script>error", "1 ignored error: <b>passed"),
         *("NOETL250", "'<script>key'"),
         *("{{ workload.items.nobody['<script>template'] }}", "became null", "marked.yaml:8 <script>step"),
     ):

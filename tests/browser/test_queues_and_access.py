@@ -196,7 +196,7 @@ def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> 
     page.get_by_label("Name", exact=True).fill("mail")
     page.get_by_label("username").fill("ada")
     page.get_by_label("password").fill("canary-pass")
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Save").click()
     row = page.locator("tr", has_text="mail")
     await_text(row, "password, username")
     assert "canary-pass" not in page.content()

@@ -128,6 +128,49 @@ def test_axe_finds_nothing_grave(site: Site, run: str, look: Look, size: tuple[i
     check_axe(visit.page)
 
 
+def test_a_request_that_fails_says_so_beside_what_was_clicked(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(f"{page_of(run)}?step=end")
+    visit.expect("/again|ERR_FAILED|sendError|htmx:afterRequest")
+    visit.page.route("**/again", lambda route: route.abort())
+    button = visit.page.get_by_role("button", name="Fork here")
+    button.click()
+    alert = visit.page.get_by_role("complementary", name="Step end").get_by_role("alert")
+    expect(alert).to_contain_text("The server cannot be reached. Nothing was changed")
+    visit.page.unroute("**/again")
+    button.click()
+    expect(visit.page.get_by_role("dialog")).to_contain_text("Fork before run end#1?")
+    expect(alert).to_have_count(0)
+
+
+def test_what_was_printed_is_read_downwards_and_from_its_end(site: Site, look: Look) -> None:
+    printing = """
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import sys
+        for number in range(100):
+            print("line", number, file=sys.stderr if number % 2 else sys.stdout, flush=True)
+"""
+    visit = look(site.url)
+    visit.open(f"{page_of(site.run(head('printing') + printing))}?step=start&about=logs")
+    printed = visit.page.get_by_role("region", name="What it printed")
+    expect(printed).to_contain_text("line 99")
+    for first, stream in enumerate(("stdout", "stderr")):
+        shown = "".join(printed.locator(f"span.{stream}").all_inner_texts()).splitlines()
+        assert shown == [f"line {number}" for number in range(first, 100, 2)]
+    # They are seen in the order in which they are copied, and read aloud.
+    spans = printed.locator("span").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().bottom)"
+    )
+    assert len(spans) > 1
+    assert spans == sorted(spans)
+    frame = printed.evaluate("one => one.getBoundingClientRect().bottom")
+    assert spans[-1] <= frame
+
+
 @pytest.mark.parametrize("about", ["", "values", "logs", "attempts"])
 def test_what_a_step_says_is_shown_as_text(site: Site, strange: str, look: Look, about: str) -> None:
     visit = look(site.url)

@@ -216,6 +216,7 @@ def test_a_command_waits_to_be_sent_then_claimed_then_reported(store: Store) -> 
         assert tx.commands.has_open("100", tx.commands.open_of("100")[0].run_id)
         assert not tx.commands.has_open("100", "other#1")
         assert tx.commands.open_of("200") == []
+        assert tx.commands.open_among(["200", "100"]) == tx.commands.open_of("100")
 
 
 def test_the_longest_waiting_come_first(store: Store) -> None:

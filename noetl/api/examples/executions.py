@@ -33,6 +33,7 @@ _SUMMARY: Final = {
     "labels": {"team": "billing"},
     "principal": "ci",
     "waiting_for": None,
+    "hold": None,
     "path": PATH,
     "version": 1,
     "status": "completed",
@@ -49,6 +50,8 @@ _STEPS: Final = {"double": {"status": "done", "runs": 1, "result": {"double": 42
 _REPORT: Final[JsonMap] = {
     **{name: value for name, value in _SUMMARY.items() if name not in ("warnings_count", "waiting_for")},
     "waits": [],
+    "stop": None,
+    "inputs": {"n": 21},
     "result": {"double": 42},
     "ctx": {},
     "steps": _STEPS,

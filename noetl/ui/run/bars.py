@@ -149,6 +149,8 @@ def _span(scale: TimeScale, begin_ms: float, end_ms: float) -> tuple[float, floa
 
 def _say(segment: Segment) -> str:
     attempt = f"attempt {segment.attempt}" if segment.attempt is not None and segment.attempt > 1 else ""
+    if segment.lost is not None:
+        return f"delivery {segment.lost} was lost with its worker, and begun again, after"
     match segment.phase:
         case "queued":
             return "waited for a worker for"
@@ -163,10 +165,10 @@ def _say(segment: Segment) -> str:
 
 
 def _look_of(run: RunLine, segment: Segment) -> BarLook:
+    if segment.failed or segment.lost is not None:
+        return "failed"
     if segment.phase != "running":
         return segment.phase
-    if segment.failed:
-        return "failed"
     if run.end_ms is None or run.status == "waiting":
         return "running"
     # Its end has the colour of how it ended; what came before that went well.

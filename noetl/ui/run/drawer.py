@@ -16,17 +16,19 @@ from noetl.facts.events import Event, StepScheduled
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo
 from noetl.history.accounts import RunAccount, Standing, StepAccount
-from noetl.history.run_details import RunResults, TaskAttempt, find_attempts, find_failure
+from noetl.history.run_details import RunResults, TaskAttempt, find_answer, find_attempts, find_failure
 from noetl.history.sentences import say_loop, say_milliseconds
 from noetl.net.model import Transition
 from noetl.ui.run import drawer_decision, drawer_logs, drawer_source, drawer_values
 from noetl.ui.run.again import find_agains
 from noetl.ui.run.drawer_cells import IterationMap, map_iterations
 from noetl.ui.run.look import RunLook
+from noetl.ui.values import ShownValue, show_value
 from noetl.usecases import history
 from noetl.usecases.catalog import UNNAMED
 from noetl.usecases.fixtures import TESTABLE
 from noetl.usecases.history import StepLook
+from noetl.usecases.step_inputs import inputs_of_tasks
 
 Section: TypeAlias = Literal["", "attempts", "values", "logs", "decision", "events"]
 
@@ -52,6 +54,7 @@ _MANY_LINES: Final = 200
 SHAPES: Final[Mapping[str, str]] = {
     "done": "completed",
     "failed": "failed",
+    "lost": "failed",
     "cancelled": "cancelled",
     "skipped": "cancelled",
     "running": "running",
@@ -144,7 +147,14 @@ class StepDrawer:
 
     @property
     def shape(self) -> str:
-        return SHAPES[self.standing]
+        return "waiting" if self.hold else SHAPES[self.standing]
+
+    @property
+    def hold(self) -> str:
+        """Why it does not run, as of now; empty where nothing holds it."""
+        is_now = self.look.at is None and self.is_newest and self.standing in ("running", "waiting")
+        step = self.look.report.steps.get(self.step.name, {})
+        return step.get("hold", {}).get("text", "") if is_now else ""
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -227,6 +237,12 @@ class StepDrawer:
         return find_failure(self.events_here)
 
     @cached_property
+    def answer(self) -> ShownValue | None:
+        """The body of the answer that failed the call."""
+        body = None if self.error is None else find_answer(self.events_here)
+        return None if body is None else show_value(body)
+
+    @cached_property
     def source(self) -> Sequence[drawer_source.SourceLine]:
         """The lines of the playbook around the one at which the error points."""
         return drawer_source.read_lines(self.look, self.error)
@@ -238,8 +254,10 @@ class StepDrawer:
         if not isinstance(scheduled, StepScheduled):
             return ()
         reader = drawer_values.ValueReader(self.look.visitor.rt.load, self.is_whole)
-        given = reader.given(scheduled.args, self.events_of_run, self.look.iteration)
-        return given, reader.outcome(self.events_here, self._kept_result)
+        events, iteration = self.events_of_run, self.look.iteration
+        tasks = inputs_of_tasks(self.look.visitor.rt, self.found.plan, events, iteration)
+        inputs = reader.inputs(scheduled.args, tasks, events, iteration)
+        return *inputs, reader.outcome(self.events_here, self._kept_result)
 
     @property
     def _kept_result(self) -> RunResults:

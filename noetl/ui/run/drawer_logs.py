@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.facts.logs import LogChunk, LogFilter, Stream
 from noetl.ui.run.look import RunLook
+from noetl.ui.task_names import find_task_name
 from noetl.usecases import logs
 
 
@@ -17,12 +18,18 @@ class PrintedPart:
     stream: Stream
     task: str
     iteration: int | None
+    delivery: int
     text: str
 
     @property
     def place(self) -> str:
         """Who printed it."""
-        return self.task if self.iteration is None else f"{self.task} [{self.iteration}]"
+        parts = [
+            find_task_name(self.task),
+            f"iteration {self.iteration}" if self.iteration is not None else "",
+            f"delivery {self.delivery}" if self.delivery > 1 else "",
+        ]
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ def _lines(chunks: Sequence[LogChunk]) -> Iterator[tuple[LogChunk, str]]:
 def _join(lines: Sequence[tuple[LogChunk, str]]) -> Iterator[PrintedPart]:
     text, last = "", None
     for chunk, line in lines:
-        key = (chunk.stream, chunk.place.task, chunk.place.iteration)
+        key = (chunk.stream, chunk.place.task, chunk.place.iteration, chunk.place.delivery)
         if last is not None and key != last:
             yield PrintedPart(*last, text)
             text = ""

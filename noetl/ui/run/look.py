@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from flask import request
 
+from noetl.engine.state import State
 from noetl.facts.json import JsonMap
 from noetl.ui.asked import read_number
 from noetl.ui.site import ROWS_KNOWN, Visitor, here
@@ -57,6 +58,11 @@ class RunLook:
     def report(self) -> inspect.Report:
         """What is said of it as a whole, as it is now; references are left as they are."""
         return inspect.report(self.visitor.rt, self.row.execution_id, resolve=False)
+
+    @cached_property
+    def state(self) -> State:
+        """What was true at the version that is shown."""
+        return inspect.state_at(self.visitor.rt, self.row.execution_id, self.at)
 
     @property
     def execution_id(self) -> str:

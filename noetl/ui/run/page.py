@@ -8,6 +8,7 @@ from flask import Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from noetl.errors import BadRequest, Conflict, Forbidden
+from noetl.facts.json import JsonMap
 from noetl.ui.acting import find_acts
 from noetl.ui.run import events, variables
 from noetl.ui.run.approvals import show_approvals, take_answer, typed_in
@@ -47,6 +48,14 @@ def take_answers(address: str) -> AnyResponse:
     return redirect(url_for("pages.execution", address=execution_id), 303)
 
 
+def _find_failure(look: RunLook) -> JsonMap | None:
+    """The error with which it failed, by the version that is shown."""
+    if look.at is None:
+        return look.report.error
+    error = look.state.error if look.state.ended else None
+    return None if error is None else error.as_json()
+
+
 def _render(look: RunLook, typed: Mapping[str, str] | None = None, refused: str = "") -> str:
     tab, found = find_tab(look), look.report
     approvals, more = show_approvals(look.visitor, look.execution_id, typed)
@@ -57,6 +66,8 @@ def _render(look: RunLook, typed: Mapping[str, str] | None = None, refused: str 
         tabs=find_tabs(look),
         report=found.as_json(),
         row=look.row,
+        stop=found.stop,
+        failure=_find_failure(look),
         # Looking again would lose what was typed.
         is_live=look.goes_on and not typed,
         became=inspect.BECAME,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl.engine.state import result_of
 from noetl.facts.json import JsonMap
 from noetl.history.lines import ArcLine, LoopLine, StepLine, Timeline
 from noetl.net.diagram import label_arc, label_step
@@ -56,13 +57,14 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     net, line = inspect.net_of(rt, look.execution_id), timeline(rt, look.execution_id)
     graph, version = draw_graph(net), min(look.version, line.version)
     now_ms = 0.0 if look.is_over else (rt.clock() - line.begin).total_seconds() * 1_000
+    steps = report.steps if look.at is None else inspect.state_view(rt, look.execution_id, look.at)["steps"]
     scale = TimeScale(max(now_ms, line.at_ms[-1] if line.at_ms else 0.0, 1.0))
     at_ms = line.at_ms[version - 1] if version and line.at_ms else 0.0
     return {
         "graph": graph,
         "row_height": ROW,
         "fates": {arc.arc: fate_at(arc, version) for arc in line.arcs},
-        "step_rows": list(_find_rows(net, graph, line, scale, version, report.steps)),
+        "step_rows": list(_find_rows(net, graph, line, scale, version, steps)),
         "ticks": scale.ticks(),
         # What is true now is so until the edge.
         "cursor": 100 if look.at is None else scale.place(at_ms),
@@ -76,7 +78,7 @@ def gather(look: RunLook) -> Mapping[str, Any]:
 
 
 def _show_result(look: RunLook) -> ShownValue | None:
-    result = look.report.result
+    result = look.report.result if look.at is None else result_of(look.state)
     if result is None:
         return None
     page = read_page(look.asked.get("page"))

@@ -44,11 +44,12 @@ class NamedValues:
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:
-    """What `run/moment.html` shows: `variables`, and `results` of steps; of a version that was
-    chosen its event, and whether the visitor may go on from there."""
+    """What `run/moment.html` shows: `inputs`, `variables`, and `results` of steps; of a version
+    that was chosen its event, and whether the visitor may go on from there."""
     found = inspect.state_view(look.visitor.rt, look.execution_id, look.at)
     results = {name: step["result"] for name, step in found["steps"].items() if step["result"] is not None}
     return {
+        "inputs": _show_all(look, "inputs", look.report.inputs),
         "variables": _show_all(look, "ctx", found["ctx"]),
         "results": _show_all(look, "steps", results),
         "moment": None if look.at is None else _find_event(look, look.at),
@@ -75,11 +76,11 @@ def _show(look: RunLook, key: str, name: str, value: Json) -> NamedValue:
     place = f"#{quote(key)}"
     if look.asked.get("open") != key:
         # What is kept outside of the log is read where it is asked for.
-        shown = show_value(value, most=_LONGEST)
+        shown = show_value(value, most=_LONGEST, name=name)
         more = look.here(open=key, page=None) + place if has_more(shown) else ""
         return NamedValue(key, named, shown, is_open=False, address=more)
     page = read_page(look.asked.get("page"))
     shown = show_value(
-        value, look.visitor.rt.load, page, lambda number: look.here(page=number or None) + place
+        value, look.visitor.rt.load, page, lambda number: look.here(page=number or None) + place, name=name
     )
     return NamedValue(key, named, shown, is_open=True, address=look.here(open=None, page=None) + place)

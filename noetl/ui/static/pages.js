@@ -99,6 +99,30 @@ function dress(within) {
   show_chosen();
 }
 
+// A request that fails says so beside what was clicked, until that is clicked again.
+function say_failed(at, text) {
+  clear_failed(at);
+  const said = document.createElement("p");
+  said.className = "fault request-failed";
+  said.role = "alert";
+  said.textContent = text;
+  at.after(said);
+}
+
+function clear_failed(at) {
+  if (at.nextElementSibling?.matches(".request-failed")) at.nextElementSibling.remove();
+}
+
+const is_asked_for = ({ elt, requestConfig }) => requestConfig?.triggeringEvent?.type !== "news" && elt.isConnected;
+
+document.addEventListener("htmx:beforeRequest", ({ detail }) => clear_failed(detail.elt));
+document.addEventListener("htmx:sendError", ({ detail }) => {
+  if (is_asked_for(detail)) say_failed(detail.elt, "The server cannot be reached. Nothing was changed: try again.");
+});
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  if (is_asked_for(detail) && detail.xhr.status >= 500) say_failed(detail.elt, `The server failed (${detail.xhr.status}). Look whether it was done before you try again.`);
+});
+
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target === dialog && !dialog.open) dialog.showModal();
 });

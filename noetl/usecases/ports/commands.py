@@ -104,6 +104,9 @@ class Commands(Protocol):
     def open_of(self, execution_id: str) -> list[CommandRow]:
         """All commands of the execution that are not closed, without their contexts."""
 
+    def open_among(self, execution_ids: Sequence[str]) -> list[CommandRow]:
+        """The same of several executions."""
+
     def has_open(self, execution_id: str, run_id: str) -> bool:
         """Whether a command of the run is not closed."""
 

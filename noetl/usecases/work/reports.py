@@ -7,7 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepDone, StepFailed
+from noetl.facts.events import (
+    CommandLost,
+    DeliveryLost,
+    Draft,
+    IterationFailed,
+    ResultDiscarded,
+    StepDone,
+    StepFailed,
+)
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
@@ -92,7 +100,9 @@ def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
     return draft_about(command, IterationFailed(error), f"iteration:{command.run_id}/{command.iteration}")
 
 
-def draft_about(command: CommandRow, fact: CommandLost | StepFailed | IterationFailed, key: str) -> Draft:
+def draft_about(
+    command: CommandRow, fact: DeliveryLost | CommandLost | StepFailed | IterationFailed, key: str
+) -> Draft:
     """`fact` about the run, or the iteration, that the command was for."""
     return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from noetl.facts.outcome import ErrorInfo, Outcome, failed
 from noetl.history.run_details import find_standings
+from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.ui.run.drawer_cells import MOST_CELLS, map_iterations
 from noetl.usecases import catalog
@@ -63,9 +65,14 @@ workflow:
 """
 
 
+def refuse(_call: Call) -> Outcome:
+    error = ErrorInfo("client_error", "GET http://x answered 404.", type="Http404")
+    return failed(error, http={"status": 404, "body": {"detail": "there is no order 7"}})
+
+
 @pytest.fixture
 def sim() -> Simulation:
-    return Simulation(SHOP)
+    return Simulation(SHOP, {"http": refuse})
 
 
 @pytest.fixture
@@ -99,7 +106,7 @@ def test_the_drawer_stands_there_only_where_a_step_is_looked_at(browser: FlaskCl
 
 def test_it_says_how_the_step_went_and_what_it_is(browser: FlaskClient, run: str) -> None:
     said = read(browser, run, step="charge")
-    assert "It ran behind start." in said
+    assert "It ran after start." in said
     assert "loop of python" in said
     assert "Charges <b>each</b> order." in said
     assert "test.yaml:11" in said
@@ -115,6 +122,18 @@ def test_attempts_are_told_one_by_one(browser: FlaskClient, run: str) -> None:
         ("send", "1", "failed"),
         ("first", "1", "done"),
     ]
+
+
+def test_the_body_of_a_failed_call_stands_beside_its_error(browser: FlaskClient, sim: Simulation) -> None:
+    text = TWICE.replace("tests/twice", "tests/asks").replace("{kind: noop}", "{kind: http, url: http://x}")
+    asked = start(sim.rt, StartRequest(catalog.register(sim.rt, text).path)).execution_id
+    sim.rest()
+    assert re.search(r"Body of the answer detail ?there is no order 7", read(browser, asked, step="start"))
+
+
+def test_a_name_that_no_playbook_gives_is_not_shown(browser: FlaskClient, run: str) -> None:
+    assert "task_0" not in look(browser, run, step="charge", iteration=1)
+    assert "send" in read(browser, run, step="report", about="attempts")
 
 
 def test_an_error_is_shown_with_its_line_of_the_playbook(browser: FlaskClient, run: str) -> None:
@@ -155,9 +174,55 @@ def test_one_iteration_has_its_own_values_attempts_and_error(browser: FlaskClien
 
 def test_values_that_went_in_and_came_out(browser: FlaskClient, run: str) -> None:
     said = read(browser, run, step="charge", about="values")
-    assert re.search(r"Input orders ?\[10, 20, 30\]", said)
+    assert re.search(
+        r"Inputs Choose an iteration to see the inputs of its tasks. orders ?\[10, 20, 30\]", said
+    )
     assert re.search(r"total\W+3", said)
     assert re.search(r'first "?sum"?', read(browser, run, step="report", about="values"))
+
+
+HANDED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: handed, path: tests/handed}
+keychain:
+  - {name: db, kind: credential, credential: warehouse}
+workload: {day: monday}
+workflow:
+  - step: start
+    next: {step: load, args: {rows: 3}}
+  - step: load
+    set: {ctx.day: gone}
+    tool:
+      - name: read
+        kind: noop
+        input: {table: "orders_{{ workload.day }}"}
+        result: {ids: [4, 5]}
+      - name: write
+        kind: noop
+        input: {ids: "{{ read.ids }}", count: "{{ rows + 1 }}", password: "{{ keychain.db.password }}"}
+      - name: tell
+        kind: noop
+        input: {stage: "{{ env.STAGE }}"}
+"""
+
+
+def test_each_task_shows_the_inputs_that_it_was_handed(browser: FlaskClient, sim: Simulation) -> None:
+    path = catalog.register(sim.rt, HANDED).path
+    handed = start(sim.rt, StartRequest(path, payload={"day": "friday"})).execution_id
+    sim.settle()
+    said = read(browser, handed, step="load", about="values")
+    assert re.search(
+        r"Inputs rows ?3 Inputs of read table ?orders_friday Inputs of write ids ?\[4, 5\]", said
+    )
+    assert re.search(r"count ?4 password ?a secret, which is not shown", said)
+    assert "Inputs of tell They are made of the environment of the worker, which is not kept." in said
+    assert "No inputs" in read(browser, handed, step="start", about="values")
+
+
+def test_an_iteration_shows_the_inputs_of_its_task(browser: FlaskClient, run: str) -> None:
+    said = read(browser, run, step="charge", iteration=2, about="values")
+    assert re.search(r"Inputs item ?30 orders ?\[10, 20, 30\] order ?30 at null fail ?\[1\] Output", said)
 
 
 def test_a_step_that_did_not_run_says_why(browser: FlaskClient, run: str) -> None:

@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from noetl.store.sql import SqlStore
 from noetl.testing import Simulation
 from noetl.ui.charts import HEIGHT, WIDTH, say_span
-from noetl.ui.filters import Filters
+from noetl.ui.filters import LABELS, Filters
 from noetl.ui.kept_parts import say_now
 from noetl.ui.listing import PAGE
 from noetl.usecases import catalog, control, inspect, pausing, tokens
@@ -144,6 +144,15 @@ def test_an_address_holds_all_filters_and_a_link_takes_each_away(browser: FlaskC
     assert "/?status=failed&status=running&path=etl%2F%2A" in page.links
 
 
+def test_a_filter_is_called_the_same_in_its_label_and_in_its_chip(browser: FlaskClient) -> None:
+    query = "&".join(f"{name}=1" for name in LABELS if name not in ("status", "where", "since", "until"))
+    page = browser.get(f"/?{query}&status=failed&since=-1h").text
+    chips = re.findall(r'title="Remove this filter">([^:]+):', page)
+    labels = re.findall(r"<label[^>]*>([A-Z][A-Za-z ]+) <(?:input|select)", page)
+    assert len(chips) == 13
+    assert set(chips) - {"Status"} <= set(labels)
+
+
 def test_pages_hold_each_execution_once(browser: FlaskClient, sim: Simulation) -> None:
     runs = [sim.start() for _ in range(2 * PAGE + 1)]
     found, links = [], ["/"]
@@ -157,7 +166,7 @@ def test_pages_hold_each_execution_once(browser: FlaskClient, sim: Simulation) -
 def test_a_script_gets_the_part_that_changes(browser: FlaskClient, runs: dict[str, str]) -> None:
     part = browser.get("/?status=failed", headers={"HX-Request": "true"})
     assert part.text.lstrip().startswith('<section id="executions"')
-    assert part.headers["Vary"] == "HX-Request"
+    assert part.headers["Vary"] == "HX-Request, Accept-Encoding"
     assert 'hx-get="/?status=failed"' in part.text
     older = browser.get(f"/?before={runs['failed']}").text
     assert "data-live" not in older, "what is older does not change"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
+from noetl.facts.callers import Caller
 from noetl.testing import Simulation
-from noetl.usecases import catalog, inspect
+from noetl.usecases import catalog, control, inspect
 from noetl.usecases.start import StartRequest, start
 
 from .browsing import Page
@@ -82,6 +84,61 @@ def test_the_slider_asks_for_the_moment_alone(browser: FlaskClient, run: str) ->
     assert "seen" in after
     assert "<html" not in after
     assert "&lt;i&gt;3&lt;/i&gt;" in after, "what variables hold is text"
+
+
+def test_inputs_and_labels_of_an_execution_are_shown(browser: FlaskClient, sim: Simulation) -> None:
+    labelled = StartRequest(sim.path, payload={"day": "friday"}, labels={"team": "data"})
+    given = start(sim.rt, labelled).execution_id
+    sim.settle()
+    page = browser.get(f"/executions/{given}").text
+    assert re.search(r"Inputs .*\bday ?friday\b", " ".join(Page(page).text.split()))
+    assert '<a href="/?label=team%3Ddata">team=data</a>' in page
+
+
+@pytest.mark.parametrize(("act", "said"), [("pause", "Paused by ana"), ("cancel", "Cancelled by ana")])
+def test_who_stopped_an_execution_is_said_with_the_reason(
+    browser: FlaskClient, sim: Simulation, act: str, said: str
+) -> None:
+    stopped = sim.start()
+    asking = sim.rt.acting_for(Caller("ana", "r1"))
+    {"pause": control.pause, "cancel": control.cancel}[act](asking, stopped, "the wrong day")
+    sim.settle()
+    text = " ".join(Page(look(browser, stopped)).text.split())
+    assert re.search(rf"{said}, [0-9: -]+ UTC: the wrong day", text)
+    answer = browser.get(f"/api/executions/{stopped}").get_json()["stop"]
+    assert (answer["act"], answer["principal"], answer["reason"]) == (act, "ana", "the wrong day")
+
+
+def test_a_past_moment_shows_its_own_failure_and_result(browser: FlaskClient, sim: Simulation) -> None:
+    text = BRANCHES.replace("tests/branches", "tests/fails").replace(
+        "result = 1", "raise ValueError('no more')"
+    )
+    catalog.register(sim.rt, text)
+    failed = start(sim.rt, StartRequest("tests/fails")).execution_id
+    sim.settle()
+    report = inspect.report(sim.rt, failed)
+    assert report.error is not None
+    assert report.error["message"] in unescape(look(browser, failed))
+    assert report.error["message"] not in unescape(look(browser, failed, at=4))
+    catalog.register(sim.rt, BRANCHES)
+    done = start(sim.rt, StartRequest("tests/branches")).execution_id
+    sim.settle()
+    assert "<h2>Result</h2>" in look(browser, done)
+    assert "<h2>Result</h2>" not in look(browser, done, at=4)
+
+
+def test_the_title_leads_to_the_playbook_and_its_editor(browser: FlaskClient, run: str) -> None:
+    links = Page(look(browser, run)).links
+    assert "/playbooks/tests/branches?version=1" in links
+    assert "/edit?path=tests/branches&version=1" in links
+
+
+def test_who_paused_an_execution_is_forgotten_once_it_goes_on(browser: FlaskClient, sim: Simulation) -> None:
+    run = sim.start()
+    control.pause(sim.rt.acting_for(Caller("ana", "r1")), run)
+    control.resume(sim.rt, run)
+    sim.settle()
+    assert browser.get(f"/api/executions/{run}").get_json()["stop"] is None
 
 
 def test_what_was_true_once_is_not_looked_at_again(browser: FlaskClient, sim: Simulation) -> None:

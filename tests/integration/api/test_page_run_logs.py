@@ -70,12 +70,13 @@ def test_the_newest_lines_are_shown_and_earlier_ones_are_a_link_away(
 
 def test_lines_say_where_they_come_from(browser: FlaskClient, sim: Simulation, run: str) -> None:
     say(sim, run, "one\n", iteration=3, attempt=2)
-    say(sim, run, "oh\n", "stderr")
+    say(sim, run, "oh\n", "stderr", delivery=2)
     say(sim, run, "[some is missing]\n", "note")
     page = look(browser, run)
     said = Page(page)
     assert "start[3]" in said.text
     assert "attempt 2" in said.text
+    assert "delivery 2" in said.text
     assert lines(page) == ["one", "stderr oh", "note [some is missing]"]
     assert any("step=start" in one and "iteration=3" in one and "tab=" not in one for one in said.links)
     assert "2026-03-01T12:00:00" in page
@@ -90,7 +91,7 @@ def test_lines_are_narrowed(browser: FlaskClient, sim: Simulation, run: str) -> 
     assert lines(look(browser, run, attempt=2)) == ["three"]
     assert lines(look(browser, run, step="start", run="start#1")) == ["one"]
     page = look(browser, run, step="gate", q="three")
-    assert "No line is like that." in Page(page).text
+    assert "No matching lines." in Page(page).text
     assert Page(page).fields["step"] == "gate"
     answer = browser.get(f"/executions/{run}?tab=logs&attempt=first")
     assert (answer.status_code, "is no number" in answer.text) == (400, True)

@@ -91,6 +91,20 @@ def test_slots_name_those_that_have_them(browser: FlaskClient, sim: Simulation) 
     assert "1 of 1 taken, 1 waits" in Page(look(browser, holder, "waits")).text
 
 
+def test_what_waits_for_a_slot_stands_where_running_would(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, SLOTS.replace("PATH", "shop/slots"))
+    start(sim.rt, StartRequest("shop/slots"))
+    sim.settle()
+    waiter = start(sim.rt, StartRequest("shop/slots")).execution_id
+    sim.settle()
+    chip = '<use href="#s-waiting"/></svg>waits for a slot of reports</span>'
+    assert chip in browser.get("/?path=shop/slots").text
+    assert chip in browser.get(f"/executions/{waiter}").text
+    assert "waits for a slot of reports" in Page(browser.get(f"/executions/{waiter}?step=held").text).text
+    answer = browser.get(f"/api/executions/{waiter}").get_json()
+    assert (answer["status"], answer["hold"]["cause"]) == ("running", "slot")
+
+
 def test_holders_that_are_not_for_the_visitor_are_not_named(closed: Flask, sim: Simulation) -> None:
     catalog.register(sim.rt, SLOTS.replace("PATH", "secret/slots"))
     catalog.register(sim.rt, SLOTS.replace("PATH", "shop/slots"))

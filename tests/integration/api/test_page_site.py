@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
@@ -164,6 +165,24 @@ def test_a_restricted_token_sees_its_own_playbooks(closed: Flask, sim: Simulatio
     assert "examples/doubling" not in page.text
     assert "No executions yet" in page.text
     assert browser.get(f"/executions/{run}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/api/openapi.json"])
+def test_who_takes_that_gets_a_compressed_answer(browser: FlaskClient, path: str) -> None:
+    plain = browser.get(path)
+    assert "Content-Encoding" not in plain.headers
+    assert "Accept-Encoding" in plain.headers["Vary"]
+    packed = browser.get(path, headers={"Accept-Encoding": "gzip, br"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert int(packed.headers["Content-Length"]) == len(packed.data) < len(plain.data)
+    assert b"openapi" in gzip.decompress(packed.data) or b"<html" in gzip.decompress(packed.data)
+
+
+def test_what_is_short_or_a_stream_leaves_as_it_is(browser: FlaskClient) -> None:
+    for path in ("/api/health", "/news?all=1"):
+        answer = browser.get(path, headers={"Accept-Encoding": "gzip"}, buffered=False)
+        assert "Content-Encoding" not in answer.headers
+        answer.close()
 
 
 def test_the_rules_of_style_are_closed(browser: FlaskClient) -> None:

@@ -54,8 +54,34 @@ def test_numbers_and_their_sum_are_no_parts_of_a_whole(
     put(sim, waiting, stats={"total": 5000, "completed": 4992, "failed": 8})
     assert "4992" in look(browser, waiting).text
     assert "%" not in look(browser, waiting).text
-    put(sim, waiting, stats={"total": 2, "completed": 4992, "failed": 8})
+    put(sim, waiting, counts={"total": 2, "completed": 4992, "failed": 8})
     assert "99.8%" in look(browser, waiting).text
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "is_chart"),
+    [
+        ("place", {"lat": 52.52, "lon": 13.405}, False),
+        ("loaded", {"rows_read": 100_000, "rejected": 12, "attempt": 1}, False),
+        ("user", {"10": 7, "101": 9}, False),
+        ("measured", {"00": 512, "11": 488}, True),
+        ("measured", {"|01⟩": 3, "|10⟩": 4}, True),
+        ("status_counts", {"open": 3, "closed": 9}, True),
+        ("counts", {"open": 0.25, "closed": 0.75}, False),
+    ],
+)
+def test_numbers_are_a_chart_where_they_are_said_to_be_counts(
+    browser: FlaskClient, sim: Simulation, waiting: str, name: str, numbers: dict[str, float], is_chart: bool
+) -> None:
+    put(sim, waiting, **{name: numbers})
+    assert ("%" in look(browser, waiting).text) == is_chart
+
+
+def test_rows_of_sql_are_shown_page_by_page(browser: FlaskClient, sim: Simulation, waiting: str) -> None:
+    put(sim, waiting, answer={"rows": ROWS, "row_count": 120, "columns": ["name"]})
+    page = look(browser, waiting, open="ctx.answer", page=2)
+    assert "rows 101 to 120 of 120" in page.text
+    assert "n119" in page.text
 
 
 def test_a_long_list_is_shown_page_by_page(browser: FlaskClient, sim: Simulation, waiting: str) -> None:

@@ -188,7 +188,7 @@ def test_what_a_called_playbook_went_on_after_is_shown_beside_it(cli: Cli) -> No
     cli("run", "caller.yaml")
     (calling,) = listed(cli, "--path", "tests/caller")
     above = cli("execution", "show", calling["execution_id"]).out
-    assert "\tcompleted, 1 error passed over\ttests/child@1\tstart" in above
+    assert "\tcompleted, 1 ignored error\ttests/child@1\tstart" in above
 
 
 def test_no_id_lists_nobody(cli: Cli) -> None:

@@ -87,7 +87,7 @@ def test_one_screen_says_why_each_step_did_not_run(cli: Cli, run: Run) -> None:
 def test_one_step_is_explained_from_close_by(cli: Cli, run: Run) -> None:
     told = cli("execution", "explain", run("approved=true"), "pay").out
     for line in (
-        "It ran behind check, admitted and failed: The command ended with exit status 3.",
+        "It ran after check, admitted and failed: The command ended with exit status 3.",
         "  fired by check#1",
         "  admission: {{ workload.approved }} with workload.approved = true: admitted",
         "  task task_0: failed after 2 attempts; last error: ExitStatus: The command ended with exit status 3.",

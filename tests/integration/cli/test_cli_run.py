@@ -272,9 +272,9 @@ def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> Non
     Path("quiet.yaml").write_text(QUIET)
     ran = cli("run", "quiet.yaml", "--payload", '{"nmae": 1}')
     assert ran.code == 0
-    assert "start: done, 1 error passed over, in " in ran.err
+    assert "start: done, 1 ignored error, in " in ran.err
     assert "rows: done, 1 of 2, 1 failed, in " in ran.err
-    assert "2 errors passed over)" in ran.err
+    assert "2 ignored errors)" in ran.err
     null = (
         "The template `{{ workload.totl }}` of `input.total` is undefined and became null. (step "
         "start, task risky)"
@@ -284,9 +284,9 @@ def test_what_went_wrong_silently_is_shown_by_run_show_and_list(cli: Cli) -> Non
 
     (listed,) = json.loads(cli("execution", "list", "--json").out)
     assert (listed["errors_passed_over"], listed["warnings_count"]) == (2, 2)
-    assert "completed, 2 errors passed over, 2 warnings" in cli("execution", "list").out
+    assert "completed, 2 ignored errors, 2 warnings" in cli("execution", "list").out
     shown = cli("execution", "show", listed["execution_id"]).out
-    assert "done, 1 error passed over" in shown
+    assert "done, 1 ignored error" in shown
     assert "done, 1 of 2, 1 failed" in shown
     assert "error: ValueError: no (step start, task risky, attempt 1)" in shown
     assert 'iteration 1: {"n": 2, "token": "***"}' in shown
@@ -320,4 +320,4 @@ def test_progress_counts_the_error_of_a_call_after_which_a_repeat_went_on(cli: C
     ran = cli("run", "calls.yaml")
     assert ran.code == 0
     assert "ask: went on after an error: division by zero" in ran.err
-    assert "ask: done, 1 error passed over, in " in ran.err
+    assert "ask: done, 1 ignored error, in " in ran.err

@@ -28,7 +28,7 @@ def test_a_token_that_came_too_early_says_what_it_waits_for() -> None:
 def test_a_milestone_that_was_reached_or_passed_is_told_of() -> None:
     sim = Simulation(MILESTONE)
     accounts = explained(sim, ended(sim))
-    assert accounts["n"].why == "It ran behind start, its milestone reached."
+    assert accounts["n"].why == "It ran after start, its milestone reached."
     assert [(one.when, one.said) for one in accounts["n"].runs[0].admission] == [
         ("milestone after y", "came before its milestone"),
         ("milestone after y", "its milestone reached"),
@@ -63,10 +63,8 @@ def test_what_ended_the_execution_is_told_of_all_that_it_ended() -> None:
         """)
     )
     accounts = explained(sim, ended(sim))
-    assert accounts["stop"].why == "It ran behind start (it ended the execution as failed)."
-    assert accounts["work"].why == (
-        "It ran behind start and was cancelled (step 'stop' ended the execution)."
-    )
+    assert accounts["stop"].why == "It ran after start (it ended the execution as failed)."
+    assert accounts["work"].why == ("It ran after start and was cancelled (step 'stop' ended the execution).")
     assert [(way.fate, way.why) for way in accounts["after"].ways] == [
         ("ended", "it ended the execution, and its arcs were not followed"),
         ("ended", "it was cancelled: step 'stop' ended the execution"),
@@ -81,7 +79,7 @@ def test_a_run_that_another_one_ended_says_which() -> None:
             - {step: work, tool: {kind: wait, timer: 1h}}
         """)
     )
-    assert explained(sim, ended(sim))["work"].why == "It ran behind start (run stop#1 ended it as done)."
+    assert explained(sim, ended(sim))["work"].why == "It ran after start (run stop#1 ended it as done)."
 
 
 def test_a_choice_is_told_at_the_place_of_its_arc() -> None:
@@ -104,4 +102,4 @@ def test_a_choice_is_told_at_the_place_of_its_arc() -> None:
     sim.rest()
     accounts = explained(sim, execution_id)
     assert [way.line for way in accounts["drop"].ways] == [11]
-    assert accounts["drop"].why == "It ran behind start.choice."
+    assert accounts["drop"].why == "It ran after start.choice."

@@ -13,6 +13,7 @@ from noetl.history.explain import explain
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
 from noetl.usecases import catalog, control, history, inspect
+from noetl.usecases.ports import WorkerRow
 
 from .stories import ended, explained, playbook
 
@@ -53,7 +54,7 @@ def test_a_run_says_which_arc_fired_it_and_with_which_values() -> None:
     accounts = explained(sim, ended(sim))
     assert accounts["start"].why == "It ran as the entry."
     one = accounts["big"]
-    assert (one.standing, one.why, one.run_count) == ("done", "It ran behind start.", 1)
+    assert (one.standing, one.why, one.run_count) == ("done", "It ran after start.", 1)
     (run,) = one.runs
     (cause,) = run.because
     assert (cause.source, cause.fate, cause.run) == ("start", "taken", "start#1")
@@ -87,6 +88,10 @@ def test_a_command_is_in_its_queue_until_a_worker_has_it() -> None:
     sim.deliver()
     one = explained(sim, run)["start"]
     assert (one.standing, one.waits[0].kind) == ("running", "worker")
+    assert one.why == "It runs: its command is in queue 'http', which no worker serves."
+    with sim.rt.store.begin() as tx:
+        tx.workers.see(WorkerRow("io@host", "worker", ("http",), sim.now, sim.now))
+    one = explained(sim, run)["start"]
     assert one.why == "It runs: its command is in queue 'http': no worker of that queue has reported on it."
     with sim.rt.store.begin() as tx:
         tx.commands.claim(f"{run}/start#1/-/1", "io@host", sim.now, sim.now.replace(hour=1), 3)
@@ -135,7 +140,7 @@ def test_a_denied_admission_shows_the_rules_and_what_they_read() -> None:
     assert explained(sim, run)["gate"].waits[0].rules[0].names == {"ctx.go": False}
     control.patch_ctx(sim.rt, run, {"go": True})
     sim.settle()
-    assert explained(sim, run)["gate"].why == "It ran behind start, admitted."
+    assert explained(sim, run)["gate"].why == "It ran after start, admitted."
     # In the middle of the turn that admitted it.
     scheduled = next(
         event.version
@@ -190,7 +195,7 @@ def test_a_join_says_what_it_waits_for(mode: str, told: str) -> None:
     one = explained(sim, run)["join"]
     assert (one.standing, one.waits[0].kind, one.waits[0].text) == ("waiting", "join", told)
     sim.settle()
-    assert explained(sim, run)["join"].why == "It ran behind a and b."
+    assert explained(sim, run)["join"].why == "It ran after a and b."
 
 
 def test_a_call_names_the_execution_that_it_waits_for() -> None:
@@ -272,7 +277,7 @@ def test_the_final_step_runs_last_and_waits_until_then() -> None:
     sim.deliver()
     assert explained(sim, run)["sum_up"].why == "It has not run: the final step follows everything else."
     sim.settle()
-    assert explained(sim, run)["sum_up"].why == "It ran last, behind everything else."
+    assert explained(sim, run)["sum_up"].why == "It ran last, after everything else."
 
 
 def test_every_version_of_an_execution_is_explained_as_it_was() -> None:
@@ -306,7 +311,7 @@ def test_what_leads_to_the_final_step_waits_for_all_others() -> None:
     (wait,) = explained(sim, run)["sum_up"].waits
     assert wait.kind == "others"
     sim.settle()
-    assert explained(sim, run)["sum_up"].why == "It ran behind start."
+    assert explained(sim, run)["sum_up"].why == "It ran after start."
 
 
 def test_of_many_rules_that_matched_the_first_ones_are_shown_and_the_others_counted() -> None:
@@ -420,4 +425,4 @@ def test_a_token_of_an_arc_that_the_net_does_not_have_is_told_of() -> None:
         plan = sim.rt.plan(tx, newer.digest)
     behind = explain(plan, sim.events(run)).steps[2]
     assert behind.runs[0].because[0].why == "was taken in another version of the playbook"
-    assert behind.why == "It ran behind start."
+    assert behind.why == "It ran after start."

@@ -204,7 +204,7 @@ def test_what_came_after_another_branch_had_failed_names_the_step_that_failed() 
     )
     run = ended(sim)
     accounts = explained(sim, run)
-    assert accounts["bad"].why == "It ran behind start and failed: no."
+    assert accounts["bad"].why == "It ran after start and failed: no."
     assert accounts["slow"].standing == "done"
     assert (accounts["behind"].standing, accounts["behind"].why) == (
         "skipped",

@@ -163,9 +163,9 @@ def test_errors_that_went_on_are_counted_with_the_step_and_name_their_items() ->
     assert report.row.status == "completed"
     errors = {name: step["errors"] for name, step in report.steps.items() if "errors" in step}
     assert {name: (one["count"], one["text"]) for name, one in errors.items()} == {
-        "start": (1, "1 error passed over"),
+        "start": (1, "1 ignored error"),
         "many": (1, "2 of 3, 1 failed"),
-        "items": (2, "2 errors passed over"),
+        "items": (2, "2 ignored errors"),
     }
     assert errors["many"]["first"][0]["item_text"] == '{"n": 1, "password": "***"}'
     assert [one["item_text"] for one in errors["items"]["first"]] == ["2", "3"]

@@ -7,12 +7,15 @@ from datetime import timedelta
 import pytest
 from playbooks import lone, playbook
 
-from noetl.facts.events import CommandIssued, CommandLost
+from noetl.facts.events import CommandIssued, CommandLost, DeliveryLost
 from noetl.facts.json import Json
+from noetl.history.run_details import find_attempts
 from noetl.pipeline.model import Call
 from noetl.testing import Mailbox, Simulation
+from noetl.ui.run.bars import TimeScale, draw_bars
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.sweep import SweepReport, sweep
+from noetl.usecases.timeline import timeline
 
 ONE = lone("tool: {kind: http, url: http://x}")
 PIPELINE = lone("""
@@ -155,6 +158,25 @@ def test_a_second_delivery_goes_on_behind_the_last_recorded_task() -> None:
     assert [task for _, task in tool.calls] == ["first", "second", "second", "third"]
     assert sim.report(run).result == 4
     assert sim.types(run).count("step.started") == 1
+
+
+def test_a_worker_that_is_lost_is_seen_on_the_timeline_and_among_the_attempts() -> None:
+    sim = Simulation(PIPELINE, {"http": Mortal(2)})
+    run = sim.start()
+    until_quiet(sim, run)
+    (lost,) = (event for event in sim.events(run) if isinstance(event.fact, DeliveryLost))
+    assert isinstance(lost.fact, DeliveryLost)
+    assert lost.fact.delivery == 1
+    mine = [event for event in sim.events(run) if event.draft.run_id == lost.draft.run_id]
+    ended = [(one.task, one.status) for one in find_attempts(mine)]
+    assert ended == [("first", "done"), ("", "lost"), ("second", "done"), ("third", "done")]
+    (again,) = (one.begun_again for one in find_attempts(mine) if one.status == "lost")
+    assert again == f"worker {lost.fact.worker} was lost with delivery 1; begun again as 2"
+    (line,) = (one for one in timeline(sim.rt, run).steps if one.step == "start")
+    segments = line.runs[0].segments
+    assert [one.lost for one in segments if one.lost] == [1]
+    (bar,) = (one for one in draw_bars(line, TimeScale(100_000)) if "was lost with its worker" in one.title)
+    assert bar.look == "failed"
 
 
 def test_a_delivery_of_a_resumed_pipeline_may_die_too() -> None:
