@@ -338,6 +338,11 @@ def workers_that_die() -> Simulation:
     return settled(sim, sim.start({"cities": ["oslo", "rome", "lima"]}))
 
 
+def workers_whose_loss_is_told() -> Simulation:
+    """The same, since the log says whose delivery was lost."""
+    return workers_that_die()
+
+
 def joins_and_admission() -> Simulation:
     sim = Simulation(JOINS)
     run = sim.start()
@@ -1022,6 +1027,7 @@ SCENARIOS: dict[str, Callable[[], Simulation]] = {
     for scenario in (
         loops_and_retries,
         workers_that_die,
+        workers_whose_loss_is_told,
         joins_and_admission,
         failure,
         given_up,
