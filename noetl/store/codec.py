@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from noetl.errors import BadRequest, NoetlError
-from noetl.facts.events import SCHEMA, Fact, SignalReceived
+from noetl.facts.events import SCHEMA, Fact, SignalReceived, StepScheduled
 from noetl.facts.json import Json
 
 #: One step from `(type, schema)` to the next schema: takes and returns (type, payload).
@@ -30,7 +30,10 @@ UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
 
 #: What facts, and the records in them, say that earlier versions did not know, and what it is of
 #: one that does not say it: then it is left out, and versions that pass over nothing read it.
-LATER: Final[Mapping[type[Any], Mapping[str, Json]]] = {SignalReceived: {"about": None}}
+LATER: Final[Mapping[type[Any], Mapping[str, Json]]] = {
+    SignalReceived: {"about": None},
+    StepScheduled: {"queue": None},
+}
 
 #: Class of every type in the log.
 FACTS: Final[Mapping[str, type[Fact]]] = {fact.type: fact for fact in get_args(Fact)}

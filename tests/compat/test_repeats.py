@@ -138,9 +138,14 @@ def _come_to_an_end(sim: Simulation, executions: list[str]) -> Iterator[tuple[st
 
 
 def known_then(found: Any, then: Any) -> Any:
-    """`found` without the keys that later versions added to its mappings."""
+    """`found` without the keys that later versions added to its mappings. Sentences of reports may be
+    said in other words."""
     if isinstance(found, dict) and isinstance(then, dict):
-        return {key: known_then(value, then[key]) for key, value in found.items() if key in then}
+        return {
+            key: then[key] if key == "text" else known_then(value, then[key])
+            for key, value in found.items()
+            if key in then
+        }
     return found
 
 
