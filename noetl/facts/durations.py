@@ -23,6 +23,10 @@ _ISO: Final = re.compile(
     re.IGNORECASE,
 )
 _ISO_UNITS: Final = ("w", "d", "h", "m", "s")
+#: What texts that `seconds` reads look like, for schemas: some that it does not read do, too.
+LOOKS: Final = (
+    r"^\s*(\d+([.,]\d+)?|(\d+([.,]\d+)?\s*([mM][sS]|[sSmMhHdDwW])\s*)+|[pP][0-9WDTHMSwdthms.,]+)\s*$"
+)
 _FORMS: Final = "a number of seconds, 500ms, 10s, 5m, 2h, 1d, or ISO 8601 such as PT5S"
 
 

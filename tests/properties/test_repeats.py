@@ -58,7 +58,11 @@ def test_interruptions_change_nothing(
             raise Died
         made.append((call.kind, at))
         following = at + 2 if at + 1 < len(pages) else None
-        return {"status_code": 200, "data": {"rows": pages[at], "next": following}, "args": dict(call.args)}
+        return {
+            "status_code": 200,
+            "data": {"rows": [[at, row] for row in pages[at]], "next": following},
+            "args": dict(call.args),
+        }
 
     simulation = Simulation(text, {"http": stub, "python": stub})
     execution_id = simulation.start()
@@ -66,7 +70,7 @@ def test_interruptions_change_nothing(
     report = simulation.report(execution_id)
     count = min(most, len(pages))
     assert report.row.status == "completed", report.error
-    assert report.result["data"] == [row for page in pages[:count] for row in page]
+    assert report.result["data"] == [[at, row] for at, page in enumerate(pages[:count]) for row in page]
     assert (report.result["pages"], report.result["truncated"]) == (count, count < len(pages))
     assert made == [(kind, at) for at in range(count) for kind in ("http", "python")]
 

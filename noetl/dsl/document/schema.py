@@ -13,13 +13,12 @@ from noetl.dsl.document.docstrings import described_schema
 from noetl.dsl.document.keychain import add_keychain
 from noetl.dsl.document.schema_forms import CLOSED, Schema, tell_apart
 from noetl.dsl.document.schema_tools import add_kinds, of_workbook
+from noetl.facts.durations import LOOKS
 from noetl.facts.json import Json
 from noetl.net.model import KindInfo
 
 #: What is a number or a text, and of texts only some are.
-_DURATION: Final = (
-    r"\{\{|\{%|^\s*(\d+([.,]\d+)?|(\d+([.,]\d+)?\s*([mM][sS]|[sSmMhHdDwW])\s*)+|[pP][0-9WDTHMSwdthms.,]+)\s*$"
-)
+_DURATION: Final = rf"\{{\{{|\{{%|{LOOKS}"
 _COUNT: Final = r"\{\{|\{%|^\s*\d+\s*$"
 #: Unit → what texts with it look like, and the least number.
 _UNITS: Final = {"duration": (_DURATION, 0), "count": (_COUNT, 1)}

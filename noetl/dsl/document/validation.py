@@ -29,6 +29,7 @@ _WORDS: Mapping[str, str] = {
     "int_parsing": "a whole number",
     "float_type": "a number",
     "float_parsing": "a number",
+    "duration_parsing": "a duration (30, 500ms, 10s, 5m)",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "dict_type": "a mapping",

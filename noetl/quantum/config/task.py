@@ -85,9 +85,9 @@ class Split(ToolConfig):
 class Polling(ToolConfig):
     """How often a job is looked after."""
 
-    every: Duration = Field(default=2.0, gt=0, description="The first pause.")
+    every: Duration = Field(default=2.0, description="The first pause.")
     backoff: float = Field(default=1.5, ge=1, description="Each pause is so many times the one before.")
-    max: Duration = Field(default=300.0, gt=0, description="The longest pause.")
+    max: Duration = Field(default=300.0, description="The longest pause.")
 
 
 class QuantumConfig(ToolConfig):

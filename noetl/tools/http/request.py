@@ -6,7 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,17 +28,15 @@ CONNECT_S = 10.0
 _BODIES = ("json", "payload", "body", "data", "form")
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-Seconds: TypeAlias = Annotated[Duration, Field(gt=0)]
-
 
 class Timeouts(BaseModel):
     """How long connecting, each wait for bytes, and the whole call may take."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    connect: Seconds = Field(default=CONNECT_S, description="To connect.")
-    read: Seconds = Field(default=DEADLINE_S, description="For each wait for bytes.")
-    total: Seconds | None = Field(default=None, description="For the call as a whole.")
+    connect: Duration = Field(default=CONNECT_S, description="To connect.")
+    read: Duration = Field(default=DEADLINE_S, description="For each wait for bytes.")
+    total: Duration | None = Field(default=None, description="For the call as a whole.")
 
 
 class Proxy(BaseModel):
@@ -74,7 +72,7 @@ class HttpConfig(ToolConfig):
         default=None,
         description="Parts of a multipart form: text, or `{filename, content or base64, content_type}`.",
     )
-    timeout: Seconds | Timeouts | None = Field(
+    timeout: Duration | Timeouts | None = Field(
         default=None, description="How long the whole call may take (60), or `{connect, read, total}`."
     )
     verify: bool | str = Field(default=True, description="Check certificates; or a file with authorities.")

@@ -9,26 +9,34 @@ from functools import partial
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from noetl.errors import ToolError
-from noetl.facts.durations import seconds
+from noetl.facts.durations import LOOKS, seconds
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.net.model import KindInfo
 
 
 def _read_duration(value: object) -> object:
-    return seconds(value) if isinstance(value, str) else value
+    try:
+        return seconds(value) if isinstance(value, str) else value
+    except ValueError as error:
+        # Known to `validate` as a value of another type.
+        reason = {"reason": str(error).rstrip(".")}
+        raise PydanticCustomError("duration_parsing", "{reason}", reason) from None
 
 
-#: Seconds, written as any duration. Bounds stand at the keys.
-Duration: TypeAlias = Annotated[
-    float,
-    BeforeValidator(_read_duration),
-    Field(allow_inf_nan=False),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]}),
-]
+def _schema(least: str) -> WithJsonSchema:
+    return WithJsonSchema(
+        {"anyOf": [{"type": "number", least: 0}, {"type": "string", "pattern": LOOKS}]}, mode="validation"
+    )
+
+
+_READ: Final = BeforeValidator(_read_duration)
+#: Seconds above zero, or from zero on, written as any duration.
+Duration: TypeAlias = Annotated[float, _READ, Field(gt=0, allow_inf_nan=False), _schema("exclusiveMinimum")]
+DurationOrZero: TypeAlias = Annotated[float, _READ, Field(ge=0, allow_inf_nan=False), _schema("minimum")]
 
 
 class ToolConfig(BaseModel):

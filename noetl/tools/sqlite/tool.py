@@ -17,7 +17,7 @@ from noetl.net.model import Effects
 from noetl.pipeline.model import Call
 from noetl.tools.kit import effects
 from noetl.tools.kit.calls import StopSignal
-from noetl.tools.kit.declaration import Duration, ToolDeclaration
+from noetl.tools.kit.declaration import DurationOrZero, ToolDeclaration
 from noetl.tools.sql.calls import (
     RowCollector,
     SqlCall,
@@ -41,8 +41,8 @@ class SqliteConfig(SqlConfig):
 
     database: str = Field(default=MEMORY, description="Database file; in memory for this task by default.")
     read_only: bool = Field(default=False, description="Open the file for reading only; it must be there.")
-    busy_timeout: Duration = Field(
-        default=30.0, ge=0, le=86_400, description="How long to wait for others that use the file."
+    busy_timeout: DurationOrZero = Field(
+        default=30.0, le=86_400, description="How long to wait for others that use the file."
     )
 
 

@@ -38,7 +38,7 @@ FAULTS = [
     ("{kind: shell, argv: [1, '{{ x }}']}", Code.TYPE, 30, ".argv[0]", "must be text, not a number"),
     ("{kind: shell, command: a, argv: [a]}", Code.VALUE, 3, "", "only one of command and argv"),
     ("{kind: http, url: /, method: 'G T'}", Code.TYPE, 38, ".method", "must be text that matches"),
-    ("{kind: http, url: /, timeout: soon}", Code.TYPE, 39, ".timeout", "must be a number or a mapping"),
+    ("{kind: http, url: /, timeout: soon}", Code.TYPE, 39, ".timeout", "must be a duration (30, 500ms"),
     ("{kind: http, url: /, timeout: {conect: 1}}", Code.VALUE, 40, ".timeout.conect", "means nothing here"),
     # Whatever the template becomes, the mapping has a key that nothing reads.
     (

@@ -146,6 +146,7 @@ def test_a_declaration_says_at_least_what_is_needed(name: str) -> None:
             Timeouts(connect=0.5, total=60),
         ),
         (SqliteConfig, {"query": "select 1", "busy_timeout": "2s"}, 2.0),
+        (SqliteConfig, {"query": "select 1", "busy_timeout": 0}, 0.0),
     ],
 )
 def test_a_number_of_seconds_may_be_written_as_a_duration(model: Any, config: Any, read: Any) -> None:
