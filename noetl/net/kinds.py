@@ -69,7 +69,8 @@ class KindInfo:
     the task says `spec.render: true`), those in `verbatim_with_params` are not where the task has
     `params`. Texts in `quoted` (or in a list there) are command lines: what templates put into them
     is quoted, unless the task says `spec.quote: false`. `defaults` is the kind's default `spec`.
-    `python_keys` hold python source (checked for syntax), `source_files` name files of it.
+    `python_keys` hold python source (checked for syntax), `source_files` name files of it;
+    `names_result`: what they yield is what they call `result`, or return.
     Texts under a key in `deferred`, wherever it stands in the configuration, are guards that are
     asked later than the call, which is handed `{when, names}`. `declares` are the places of the
     configuration, dotted, `*` for any key, where inputs are declared as a playbook does it; the
@@ -98,6 +99,7 @@ class KindInfo:
     verbatim_with_params: tuple[str, ...] = ()
     quoted: tuple[str, ...] = ()
     python_keys: tuple[str, ...] = ()
+    names_result: bool = False
     source_files: tuple[str, ...] = ()
     defaults: JsonMap = field(default_factory=dict)
     deferred: tuple[str, ...] = ()

@@ -64,7 +64,8 @@ class _TaskCode:
 
 def _codes(subject: Subject) -> Iterator[_TaskCode]:
     for call in subject.notes.calls:
-        for key, code in python_in(call) if call.step and not call.claims else ():
+        is_asked = call.kind.names_result and call.step and not call.claims
+        for key, code in python_in(call) if is_asked else ():
             if not isinstance(tree := parse_python(code), Fault):
                 yield _TaskCode(call, call.paths[key], tree)
 

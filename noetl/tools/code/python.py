@@ -144,6 +144,7 @@ class Python(Tool):
         required=(("code", "script"),),
         verbatim=("code",),
         python_keys=("code",),
+        names_result=True,
         source_files=("script",),
         by_reference=("*", "script"),
     )

@@ -16,7 +16,14 @@ _HTTP_SCHEMA = {
     "properties": {"url": {}, "endpoint": {}, "method": {}, "headers": {}, "timeout": {}, "auth": {}},
 }
 _KINDS = (
-    KindInfo("python", "python", required=(("code",),), verbatim=("code",), python_keys=("code",)),
+    KindInfo(
+        "python",
+        "python",
+        required=(("code",),),
+        verbatim=("code",),
+        python_keys=("code",),
+        names_result=True,
+    ),
     KindInfo(
         "http", "http", required=(("url", "endpoint"),), schema=_HTTP_SCHEMA, defaults={"retries": {"max": 1}}
     ),

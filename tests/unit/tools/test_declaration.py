@@ -68,7 +68,16 @@ def test_class_variables_are_read_into_the_declaration() -> None:
     said = {name: getattr(Greet.declaration, name) for name in OLD}
     assert said == OLD
     made = {one.name for one in fields(ToolDeclaration)} - OLD.keys()
-    assert made == {"schema", "faults", "parse", "effects_of", "deferred", "declares", "may_be_empty"}
+    assert made == {
+        "schema",
+        "faults",
+        "parse",
+        "effects_of",
+        "deferred",
+        "declares",
+        "may_be_empty",
+        "names_result",
+    }
 
 
 def test_the_compiler_and_the_manual_see_no_difference() -> None:
