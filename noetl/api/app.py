@@ -41,7 +41,7 @@ from noetl.api.issuers import open_issuer
 from noetl.api.limits import WaitingPlaces
 from noetl.api.rates import TokenRates
 from noetl.api.segments import KeptSegments
-from noetl.api.wire import StrictRequest
+from noetl.api.wire import ExactJson, StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
 
@@ -77,8 +77,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.wsgi_app = KeptSegments(app.wsgi_app)  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
-    # Steps and names stay in the order in which they came to be.
-    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.json = ExactJson(app)
     app.extensions[KEY] = make_context(rt, settings)
     problems.register(app)
     guards.register(app)

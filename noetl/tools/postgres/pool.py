@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
@@ -13,6 +14,9 @@ from typing import Any, TypeAlias
 
 import psycopg2
 from psycopg2 import extensions
+from psycopg2.extras import register_default_json, register_default_jsonb
+
+from noetl.facts import json
 
 #: Process id and settings: a forked child never uses what its parent opened.
 _Key: TypeAlias = tuple[object, ...]
@@ -28,6 +32,9 @@ _TEMPORAL: Mapping[int, tuple[int, type[date] | type[time]]] = {
     1083: (1183, time),
     1266: (1270, time),
 }
+_STYLES = "SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'"
+_INTERVAL, _INTERVALS = 1186, 1187
+_AMOUNT = re.compile(r"-?[0-9.]+")
 _DEFAULTS: Mapping[str, Any] = {
     "connect_timeout": "10",
     "application_name": "noetl",
@@ -113,6 +120,8 @@ def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connectio
         connection.autocommit = True
         for caster in _casters():
             extensions.register_type(caster, connection)
+        for register in (register_default_json, register_default_jsonb):
+            register(connection, loads=json.loads_exactly)
         _prepare(connection, timeout_s)
     except BaseException:
         connection.close()
@@ -123,7 +132,7 @@ def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connectio
 def _prepare(connection: extensions.connection, timeout_s: float) -> None:
     milliseconds = max(1, min(round(timeout_s * 1000), 2_147_483_647))
     with connection.cursor() as cursor:
-        cursor.execute(f"SET statement_timeout = {milliseconds}; SET datestyle = 'ISO'")
+        cursor.execute(f"SET statement_timeout = {milliseconds}; {_STYLES}")
     # Not the server's affair: what it said to the call before.
     connection.notices = []
 
@@ -146,12 +155,22 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 
 def _casters() -> list[Any]:
-    """Dates and times as ISO 8601 text."""
-    casters: list[Any] = []
+    """Dates, times and intervals as ISO 8601 text."""
+    interval = extensions.new_type((_INTERVAL,), "ISOINTERVAL", _to_duration)
+    casters: list[Any] = [interval, extensions.new_array_type((_INTERVALS,), "ISOINTERVALARRAY", interval)]
     for oid, (array, kind) in _TEMPORAL.items():
         plain = extensions.new_type((oid,), f"ISO{oid}", partial(_to_iso, kind))
         casters += [plain, extensions.new_array_type((array,), f"ISO{oid}ARRAY", plain)]
     return casters
+
+
+def _to_duration(text: str | bytes | None, _cursor: extensions.cursor) -> str | None:
+    """`P1M-3DT4H` as it is: a month is no number of days. Of `PT-1H-30M`, which is negative as a
+    whole, the sign comes first."""
+    if not isinstance(text, str):
+        return None
+    is_negative = all(part.startswith("-") for part in _AMOUNT.findall(text))
+    return "-" + text.replace("-", "") if is_negative else text
 
 
 def _to_iso(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.reference import Lazy
@@ -17,9 +15,6 @@ from noetl.tools.kit.references import pages, rows_of
 from noetl.tools.sql.config import SqlConfig
 from noetl.usecases.ports import Results
 
-#: Rows, and characters of JSON text, that one statement carries at most.
-_ROWS = 5_000
-_CHARACTERS = 4_000_000
 _LONGEST_NAME = 128
 _PART = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
@@ -252,48 +247,3 @@ def _on_conflict(key: Sequence[str], names: Sequence[str]) -> str:
     changes = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
     action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
     return f" ON CONFLICT ({', '.join(map(quote, key))}) {action}"
-
-
-def batches(write: TableWrite) -> Iterator[str]:
-    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks
-    is null."""
-    for page in write.pages():
-        yield from _batches(page, write.columns)
-
-
-def _batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
-    texts: list[str] = []
-    size = 0
-    for row in rows:
-        text = json.dumps({f"c{index}": row.get(name) for index, name in enumerate(columns)})
-        if texts and (len(texts) >= _ROWS or size + len(text) > _CHARACTERS):
-            yield "[" + ",".join(texts) + "]"
-            texts, size = [], 0
-        texts.append(text)
-        size += len(text)
-    if texts:
-        yield "[" + ",".join(texts) + "]"
-
-
-def decode_rows(planned: WritePlan, bytes_types: Container[str]) -> Iterator[list[object]]:
-    """The rows in the order of their columns, with bytes in columns of `bytes_types`. Raises
-    ToolError(sql) for a value there that is not base64."""
-    every = (row for page in planned.write.pages() for row in page)
-    for index, row in enumerate(every):
-        yield [
-            _decode(row.get(name), index, name) if kind in bytes_types else row.get(name)
-            for name, kind in zip(planned.write.columns, planned.types, strict=True)
-        ]
-
-
-def _decode(value: Json, index: int, name: str) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise ToolError(
-            "sql",
-            f"Row {index} (from 0): the column '{name}' holds bytes, and its value is not base64 text.",
-            type="BadBytes",
-        ) from None

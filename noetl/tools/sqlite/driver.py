@@ -4,7 +4,6 @@ rows into a table."""
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sqlite3
 import time
@@ -14,10 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
+from noetl.tools.sql.batches import decode_rows
 from noetl.tools.sql.calls import ROWS, SqlErrors
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
-from noetl.tools.sql.rows import TableWrite, decode_rows, plan, quote
+from noetl.tools.sql.rows import TableWrite, plan, quote
 from noetl.tools.sql.text import Statement
 
 #: Largest text or blob, in bytes.

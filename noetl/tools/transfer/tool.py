@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
@@ -125,6 +125,7 @@ class Transfer(Tool):
         required=(("source",), ("target",)),
         suspends=True,
         by_reference=("source",),
+        takes_rows=("source",),
         credentials=("source.auth", "target.auth"),
     )
 
