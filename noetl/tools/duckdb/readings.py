@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[A-Z]+(?:\([0-9]{1,2},[0-9]{1,2}\))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ColumnReading:
     """A column on its way: `spell` writes its values into JSON, `shape` is what that is read as,
     and `cast` what SQL makes of it."""
 
@@ -39,20 +39,20 @@ class Reading:
         return self.cast.format(cell)
 
 
-def reading_of(kind: Shape) -> Reading:
+def reading_of(kind: Shape) -> ColumnReading:
     """How values become a column of a type, or of a shape. To DuckDB a number in JSON is a float,
     unless it is read as a decimal: so texts stand for exact numbers, and for JSON."""
     match kind:
         case "JSON":
-            return Reading("VARCHAR", "CAST({} AS JSON)", as_document)
+            return ColumnReading("VARCHAR", "CAST({} AS JSON)", as_document)
         case "BLOB":
-            return Reading("VARCHAR", "from_base64({})")
+            return ColumnReading("VARCHAR", "from_base64({})")
         case "VARCHAR":
-            return Reading("VARCHAR", spell=as_digits)
+            return ColumnReading("VARCHAR", spell=as_digits)
         case str() if not _DIRECT.fullmatch(kind):
-            return Reading("VARCHAR", f"CAST({{}} AS {kind})", as_digits)
+            return ColumnReading("VARCHAR", f"CAST({{}} AS {kind})", as_digits)
         case _:
-            return Reading(kind)
+            return ColumnReading(kind)
 
 
 def is_type(text: str) -> bool:

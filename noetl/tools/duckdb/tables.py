@@ -13,7 +13,7 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
-from noetl.tools.duckdb.readings import Reading, is_type, reading_of, shape_of
+from noetl.tools.duckdb.readings import ColumnReading, is_type, reading_of, shape_of
 from noetl.tools.kit.references import rows_in, rows_of
 from noetl.tools.sql.batches import batches, decode_rows, json_batches
 from noetl.tools.sql.rows import TableWrite, WritePlan, plan, quote, quote_text
@@ -162,7 +162,7 @@ def describe_table(connection: DuckDBPyConnection, write: TableWrite) -> tuple[d
     return {str(row[0]): str(row[1]) for row in described}, []
 
 
-def _insert(planned: WritePlan, readings: Sequence[Reading]) -> tuple[str, str]:
+def _insert(planned: WritePlan, readings: Sequence[ColumnReading]) -> tuple[str, str]:
     """The statement, and the types that it reads JSON into."""
     shape = json.dumps([{f"c{index}": reading.shape for index, reading in enumerate(readings)}])
     values = ", ".join(reading.value(f"r.c{index}") for index, reading in enumerate(readings))

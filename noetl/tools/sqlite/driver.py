@@ -7,8 +7,9 @@ import contextlib
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from noetl.facts.json import Json
 from noetl.tools.sql.batches import decode_rows
 from noetl.tools.sql.calls import ROWS, SqlErrors
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
-from noetl.tools.sql.rows import TableWrite, plan, quote
+from noetl.tools.sql.rows import TableWrite, WritePlan, plan, quote
 from noetl.tools.sql.text import Statement
 
 #: Largest text or blob, in bytes.
@@ -28,6 +29,9 @@ _PROCESS_WIDE: Final = frozenset(
     {"soft_heap_limit", "hard_heap_limit", "temp_store_directory", "data_store_directory"}
 )
 _SHORTEST_S: Final = 0.01
+_INT64: Final = 1 << 63
+#: In the type of a column that keeps texts as they are; others make numbers of them, if they can.
+_TEXTS: Final = ("CHAR", "CLOB", "TEXT", "BLOB")
 #: Names of errors that a second try may get past.
 _PASSING: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _NEAR: Final = re.compile(r'near "(.+)": syntax error')
@@ -110,8 +114,36 @@ def _explain_opening(path: Path | None, read_only: bool, error: Exception) -> To
 
 
 def bindable(value: Json) -> object:
-    """A value as the driver takes it: lists and mappings as JSON text."""
+    """A value as the driver takes it: lists and mappings as JSON text, exact numbers as a float
+    where that is the same number, else as text."""
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if Decimal(repr(number)) == value else json.digits(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
+
+
+def storable_row(row: Sequence[Json], planned: WritePlan, index: int) -> list[object]:
+    """Values as their columns have them. Raises ToolError(sql) for a number that becomes another
+    one there."""
+    return [
+        _storable(value, kind, f"Row {index} (from 0): the column '{name}' ({kind})")
+        if isinstance(value, Decimal | int)
+        else bindable(value)
+        for value, kind, name in zip(row, planned.types, planned.names, strict=True)
+    ]
+
+
+def _storable(value: Decimal | int, kind: str, place: str) -> object:
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
+        return value
+    if not kind or any(word in kind for word in _TEXTS):
+        return json.digits(Decimal(value))
+    number = bindable(Decimal(value))
+    if isinstance(number, float):
+        return number
+    raise ToolError(
+        "sql", f"{place} cannot hold {str(value)[:60]}; make it a column of TEXT.", type="InexactNumber"
+    )
 
 
 class SqliteErrors(SqlErrors):
@@ -177,7 +209,7 @@ def write_rows(connection: sqlite3.Connection, write: TableWrite) -> dict[str, J
         connection.execute(write.delete)
     if write.rows:
         blobs = [kind for kind in planned.types if "BLOB" in kind]
-        rows = (list(map(bindable, row)) for row in decode_rows(planned, blobs))
+        rows = (storable_row(row, planned, index) for index, row in enumerate(decode_rows(planned, blobs)))
         connection.executemany(planned.insert_marks(), rows)
     return write.result()
 
