@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
@@ -129,11 +130,17 @@ class RowSpool:
             if value is None:
                 continue
             seen.add(value)
-            exact = type(value) is Decimal and name in self._types
-            cells[name] = str(value) if exact else json_safe(value, notes)
+            is_text = (type(value) is Decimal and name in self._types) or self._is_kept(name, value)
+            cells[name] = str(value) if is_text else json_safe(value, notes)
         text = _encode(cells)
         self._holds_exact = self._holds_exact or json.MARK in text
         return text + "\n"
+
+    def _is_kept(self, name: str, value: object) -> bool:
+        """Whether a number that JSON does not have (NaN) goes on in the table, which nobody reads
+        as JSON."""
+        is_odd = type(value) is float and not isfinite(value)
+        return is_odd and self._shelf.inline_bytes == NEVER_INLINE and self._types.get(name) == "DOUBLE"
 
     def close(self) -> None:
         self._file.close()

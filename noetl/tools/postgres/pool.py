@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
@@ -34,7 +33,6 @@ _TEMPORAL: Mapping[int, tuple[int, type[date] | type[time]]] = {
 }
 _STYLES = "SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'"
 _INTERVAL, _INTERVALS = 1186, 1187
-_AMOUNT = re.compile(r"-?[0-9.]+")
 _DEFAULTS: Mapping[str, Any] = {
     "connect_timeout": "10",
     "application_name": "noetl",
@@ -156,7 +154,7 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 def _casters() -> list[Any]:
     """Dates, times and intervals as ISO 8601 text."""
-    interval = extensions.new_type((_INTERVAL,), "ISOINTERVAL", _to_duration)
+    interval = extensions.new_type((_INTERVAL,), "ISOINTERVAL", _as_it_is)
     casters: list[Any] = [interval, extensions.new_array_type((_INTERVALS,), "ISOINTERVALARRAY", interval)]
     for oid, (array, kind) in _TEMPORAL.items():
         plain = extensions.new_type((oid,), f"ISO{oid}", partial(_to_iso, kind))
@@ -164,13 +162,9 @@ def _casters() -> list[Any]:
     return casters
 
 
-def _to_duration(text: str | bytes | None, _cursor: extensions.cursor) -> str | None:
-    """`P1M-3DT4H` as it is: a month is no number of days. Of `PT-1H-30M`, which is negative as a
-    whole, the sign comes first."""
-    if not isinstance(text, str):
-        return None
-    is_negative = all(part.startswith("-") for part in _AMOUNT.findall(text))
-    return "-" + text.replace("-", "") if is_negative else text
+def _as_it_is(text: str | bytes | None, _cursor: extensions.cursor) -> str | None:
+    """`P1M-3DT4H`: a month is no number of days. PostgreSQL reads again what it wrote."""
+    return text if isinstance(text, str) else None
 
 
 def _to_iso(
