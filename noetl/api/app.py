@@ -44,7 +44,7 @@ from noetl.api.issuers import open_issuer
 from noetl.api.limits import WaitingPlaces
 from noetl.api.rates import TokenRates
 from noetl.api.segments import KeptSegments
-from noetl.api.wire import StrictRequest
+from noetl.api.wire import ExactJson, StrictRequest
 from noetl.config import Settings
 from noetl.usecases.runtime import Runtime
 
@@ -80,8 +80,7 @@ def create_app(rt: Runtime, settings: Settings) -> Flask:
     app.wsgi_app = KeptSegments(ShortPaths(app.wsgi_app))  # type: ignore[method-assign]
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.before_request(_allow_large_bodies)
-    # Steps and names stay in the order in which they came to be.
-    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.json = ExactJson(app)
     app.extensions[KEY] = make_context(rt, settings)
     compression.register(app)
     problems.register(app)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from noetl.api.groups import group
 from noetl.api.guards import LINES
 from noetl.api.requests import GivenAddress, GivenInstant, Parameters
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.usecases import audit
 from noetl.usecases.ports import AuditFilter
 

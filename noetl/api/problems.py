@@ -7,7 +7,6 @@ traceback.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import secrets
@@ -23,6 +22,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from noetl import errors
 from noetl.api.called import hide_token
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.nearest import nearest
 

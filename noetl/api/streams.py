@@ -3,7 +3,6 @@ as a stream (server-sent events)."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from noetl.api.context import services
 from noetl.api.groups import group
 from noetl.api.requests import EventsHeader, EventsQuery, ExecutionPath, LogsQuery
 from noetl.errors import NoetlError, Unavailable
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.logs import LogFilter
 from noetl.usecases import inspect, logs, waiting

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from flask import Request
+from flask.json.provider import DefaultJSONProvider
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from noetl.errors import BadRequest
-from noetl.facts.json import Json
+from noetl.facts.json import Json, dumps, float_or_exact
 
 #: Lists and objects within one another.
 MAX_DEPTH: Final = 100
@@ -41,6 +43,15 @@ class StrictRequest(Request):
         if not isinstance(value, dict):
             raise BadRequest(f"The body must be a JSON object, not {_KINDS.get(type(value), 'a number')}.")
         return value
+
+
+class ExactJson(DefaultJSONProvider):
+    """Answers as JSON, with all digits of exact numbers. Steps and names stay in the order in which
+    they came to be."""
+
+    def dumps(self, obj: Any, **options: Any) -> str:
+        """See `noetl.facts.json.dumps`."""
+        return dumps(obj, default=self.default, **options)
 
 
 def body_of(request: Request) -> bytes:
@@ -118,9 +129,9 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _float(text: str) -> float:
-    value = float(text) if len(text) <= MAX_DIGITS else math.inf
-    if math.isinf(value):
+def _number(text: str) -> float | int | Decimal:
+    value = float_or_exact(text) if len(text) <= MAX_DIGITS else math.inf
+    if isinstance(value, float) and math.isinf(value):
         raise BadRequest(f"The body holds a number that is too large or too long: {text[:40]}.")
     return value
 
@@ -139,5 +150,5 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 _DECODER: Final = json.JSONDecoder(
-    parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object
+    parse_int=_integer, parse_float=_number, parse_constant=_constant, object_pairs_hook=_object
 )

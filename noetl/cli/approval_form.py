@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 import click
 
 from noetl.cli.console import Assigned, assigned_of, mapping_of, read_typed
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap, deep_merge
 
 #: Types whose texts the form reads by itself.
@@ -132,6 +132,6 @@ def _read_number(text: str, kind: type[int] | type[float]) -> Json:
 
 def _read_json(text: str) -> Json:
     try:
-        return json.loads(text)
+        return json.loads_exactly(text)
     except ValueError as error:
         raise click.UsageError(f"it is no JSON: {error}") from None

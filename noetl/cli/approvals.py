@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,6 +15,7 @@ from noetl.cli.approval_form import ask_values, values_of
 from noetl.cli.console import as_json_option, complete_file, is_asked, json_out, table
 from noetl.engine.awaited import place_of
 from noetl.errors import Forbidden
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.usecases.approval_requests import ApprovalRequest
 

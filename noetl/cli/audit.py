@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias, assert_never, get_args
@@ -16,6 +15,7 @@ from noetl.cli.address import execution_option
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.usecases import audit as use_case

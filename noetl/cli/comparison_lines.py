@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
 from noetl.cli.plan_steps import IN, Line, columns
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.history.accounts import Asked
 from noetl.history.differences import Comparison, Difference, GuardDifference, Parting, Section, Side

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +19,7 @@ from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.dsl.read.source import read
 from noetl.engine.request import ADDS
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.labels import read_labels
 from noetl.facts.nearest import nearest

@@ -3,7 +3,6 @@ differs, what was true at an earlier version."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from noetl.cli.explanation_lines import close_up, overview
 from noetl.cli.plan_steps import print_lines
 from noetl.cli.process import open_runtime
 from noetl.cli.run import status_text
+from noetl.facts import json
 from noetl.history import shape
 from noetl.history.compare import MOST
 from noetl.usecases import history, inspect

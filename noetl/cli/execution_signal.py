@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from noetl.cli.console import as_json_option, complete_file, json_out, read_text
 from noetl.cli.execution_control import report
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json
 from noetl.usecases import signals
@@ -54,7 +54,7 @@ def _payload_of(given: str | None) -> Json:
     is_file = given.startswith("@")
     text = read_text(Path(given[1:])) if is_file else given
     try:
-        found: Json = json.loads(text)
+        found: Json = json.loads_exactly(text)
     except (ValueError, RecursionError) as error:
         if is_file or given.lstrip()[:1] in ("{", "["):
             raise BadRequest(f"--payload is no JSON: {error}.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from noetl.cli.complaints import INTERRUPTED, word
 from noetl.cli.console import Assigned, is_asked, json_out, overrides_of
 from noetl.cli.process import open_runtime, run_here
 from noetl.errors import BadRequest, Conflict
+from noetl.facts import json
 from noetl.facts.json import JsonMap
 from noetl.forecast.again import Verdict
 from noetl.usecases import catalog

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from typing import Any, Final
 import click
 
 from noetl.cli.console import align_columns
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.forecast.model import (
     ArcForecast,

@@ -3,7 +3,6 @@ execution logs`. Whole lines, each with the name of its step."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from noetl.cli.process import open_runtime
 from noetl.cli.progress import ProgressView
 from noetl.engine.awaited import place_of
 from noetl.errors import NotFound
+from noetl.facts import json
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event, StepDone, StepFailed
 from noetl.facts.json import Json, JsonMap

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import itertools
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -20,6 +19,7 @@ from noetl.cli.remote import connect
 from noetl.client import Client
 from noetl.client.operations import RESULTS as STORE
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Lazy

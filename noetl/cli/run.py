@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -37,6 +36,7 @@ from noetl.cli.follow import (
 from noetl.cli.printed import ShownProgress, show_last_lines
 from noetl.cli.process import run_here
 from noetl.cli.progress import ProgressView
+from noetl.facts import json
 from noetl.facts.business_key import OnConflict
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap

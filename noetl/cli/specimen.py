@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import json
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from noetl.cli.address import execution_argument
 from noetl.cli.console import STDIN, as_json_option, json_out
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.usecases import specimens
 from noetl.usecases.fixtures import make_fixture
 from noetl.usecases.specimen_file import Specimen

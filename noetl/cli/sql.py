@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -20,6 +19,7 @@ from noetl.exports.export import ExportRequest
 from noetl.exports.export import export as write_export
 from noetl.exports.folder import Format
 from noetl.exports.query import QueryAnswer, answer_query
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.projection.tables import TABLES
 

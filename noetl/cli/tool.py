@@ -3,7 +3,6 @@ playbook."""
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -19,6 +18,7 @@ from noetl.cli.follow import GRACE_S, POLL_S
 from noetl.cli.process import cancel_on_signals, open_runtime
 from noetl.cli.run import as_text
 from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.facts import json
 from noetl.facts.durations import compact, seconds
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.outcome import ErrorInfo, Outcome, failed

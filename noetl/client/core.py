@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -29,6 +28,7 @@ from noetl.errors import (
     Unauthenticated,
     Unavailable,
 )
+from noetl.facts import json
 from noetl.facts.json import Json
 
 #: How often a request is sent that got no answer or 429, 502, 503, 504, and the shortest and the
@@ -247,7 +247,7 @@ def read(reply: Reply) -> Any:
     if reply.status == NO_REPLY:
         raise Unavailable(reply.text)
     try:
-        said = json.loads(reply.text)
+        said = json.loads_exactly(reply.text)
     except ValueError as error:
         if reply.status in _REFUSALS:
             raise make_error(reply.status, None, reply.header("retry-after")) from error

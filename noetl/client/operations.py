@@ -3,7 +3,6 @@ their names, their parameters and what is said of them here."""
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from noetl.client.model import (
     Started,
 )
 from noetl.errors import NoetlError
+from noetl.facts import json
 from noetl.facts.business_key import OnConflict
 from noetl.facts.json import Json, JsonMap
 
@@ -450,7 +450,7 @@ def health() -> Operation[JsonMap]:
     reply = yield from send(Request("GET", "/api/health", again=False, anonymous=True))
     # It is also how a server answers that has no database.
     is_down = reply.status == 503 and reply.header("content-type").startswith("application/json")
-    found: JsonMap = json.loads(reply.text) if is_down else read(reply)
+    found: JsonMap = json.loads_exactly(reply.text) if is_down else read(reply)
     return found
 
 

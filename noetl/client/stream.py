@@ -3,7 +3,6 @@ goes on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from noetl.client.core import (
 )
 from noetl.client.model import Event, LogChunk
 from noetl.errors import Unavailable
+from noetl.facts import json
 from noetl.facts.json import JsonMap
 
 #: Seconds without any line, the server's heartbeats among them, after which a stream counts as
@@ -79,7 +79,7 @@ class Stream(Generic[E]):
         if not data or not number:
             return None
         self._after, self._failures = int(number), 0
-        return self._read_as(json.loads(data))
+        return self._read_as(json.loads_exactly(data))
 
     def accept(self, reply: Reply) -> bool:
         """Whether lines follow. 204 says that nothing is to come. Raises what `read` raises for

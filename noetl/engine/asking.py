@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from noetl.engine.inputs import Inputs
@@ -18,7 +19,7 @@ from noetl.errors import TemplateError
 from noetl.expressions import evaluate
 from noetl.expressions.scope import layer_names
 from noetl.facts.durations import seconds
-from noetl.facts.json import Json
+from noetl.facts.json import Json, whole
 from noetl.facts.limits import (
     DEFAULT_PRIORITY,
     LOOP_PRIORITY,
@@ -117,9 +118,8 @@ def _read_limit(value: Json, place: str) -> int:
     number = value
     if isinstance(value, str) and value.strip().isdecimal():
         number = int(value.strip()[:12])
-    if isinstance(number, float) and math.isfinite(number) and number.is_integer():
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
+    number = whole(number)
+    if number is None or not 1 <= number <= MOST:
         shown = repr(value)[:60]
         raise TemplateError(f"{place}: the limit is {shown}; it has to be a whole number from 1 to {MOST:,}.")
     return number
@@ -129,7 +129,7 @@ def _read_key(given: Json, names: Mapping[str, Any], inputs: Inputs, otherwise: 
     if given is None:
         return otherwise
     value = evaluate(given, names, load=inputs.load)
-    key = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    key = str(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else value
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST or not key.isprintable():
         shown = repr(value)[:60]
         raise TemplateError(f"{place}: the key is {shown}; it has to be a text of 1 to {LONGEST} characters.")

@@ -7,12 +7,12 @@ no part of it; nor are those that a pipeline gives itself, which follow from the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from noetl.expressions import value_at
+from noetl.facts import json
 from noetl.facts.fingerprint import digest, fingerprint
 from noetl.facts.json import Json, JsonMap
 from noetl.net.callbacks import tasks_with_address

@@ -3,7 +3,6 @@ read; and its keychain, whose entries may be templates."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -15,6 +14,7 @@ from noetl.engine.workload import request_names
 from noetl.errors import BadRequest, TemplateError
 from noetl.expressions import evaluate_at
 from noetl.expressions.scope import layer_names
+from noetl.facts import json
 from noetl.facts.durations import seconds
 from noetl.facts.json import Json, JsonMap, deep_merge
 from noetl.facts.nearest import did_you_mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.errors import TemplateError
 from noetl.facts.brief import brief
-from noetl.facts.json import Json
+from noetl.facts.json import Json, whole
 from noetl.net.model import MOST_TIMES
 
 
@@ -21,6 +21,4 @@ def _whole(value: Json) -> int | None:
     """A whole number, or a text of one."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 9:
         return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return whole(value)

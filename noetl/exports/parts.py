@@ -3,13 +3,13 @@ file in the export's format."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 from noetl.exports.folder import Folder, Format, Manifest, ManifestPart
+from noetl.facts import json
 from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
 from noetl.projection.tables import TABLES
 

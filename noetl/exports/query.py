@@ -6,7 +6,6 @@ outside of it.
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ import duckdb
 
 from noetl.errors import BadRequest
 from noetl.exports.parts import PLAIN_TYPES, Drafts, PartDraft, create, read
+from noetl.facts import json
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
 from noetl.usecases.export import ExportedBefore, rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -242,7 +243,7 @@ def _key(key: Any, names: Mapping[str, Any], load: Load | None, warn: Warn | Non
     if not isinstance(key, str) or not is_template(key):
         return key
     rendered = evaluate(key, names, load=load, warn=warn)
-    if rendered is None or isinstance(rendered, str | int | float):
+    if rendered is None or isinstance(rendered, str | int | float | Decimal):
         return text(rendered, Meter())
     raise TemplateError(f"The template `{shorten(key)}` of a key must yield a text.", key)
 

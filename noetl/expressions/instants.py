@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final, TypeVar
@@ -116,8 +117,8 @@ def duration(value: Any) -> timedelta:
     """What a number of seconds, `1h30m`, `PT5S` or `-PT5S`, or a duration means. Raises Broken."""
     if isinstance(value, timedelta):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return span(seconds=value)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return span(seconds=float(value))
     if not isinstance(value, str):
         raise Broken("reads as a duration only a number of seconds, or a text such as 1h30m or PT5S")
     text = value.strip()

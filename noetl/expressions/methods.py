@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
@@ -113,7 +114,7 @@ class _Formatter(SandboxedFormatter):
             _check_size(digits)
         if format_spec.endswith("n"):
             raise Broken("cannot be formatted: the type 'n' depends on the machine's locale")
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
+        if not isinstance(value, str | int | float | Decimal) or isinstance(value, bool):
             value = text(value, self._meter)
         result = format(value, format_spec)
         self._meter.work(6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +24,7 @@ from noetl.expressions.members import Method, Undefined
 from noetl.expressions.rendering import find
 from noetl.expressions.scope import value_of
 from noetl.expressions.values import measure, plain
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import Load, is_reference
 from noetl.facts.secret import describe_secret, is_secret

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from datetime import date
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +15,9 @@ from noetl.expressions.instants import OUTSIDE, align
 from noetl.expressions.limits import MAX_DIGITS, Barred, Broken, Meter, OverLimit, check_bits
 from noetl.expressions.members import Undefined
 from noetl.expressions.methods import percent
+from noetl.expressions.numbers import compute_exactly, round_exactly
 from noetl.expressions.values import ATOMS, kind_of, text, to_comparable, to_list
+from noetl.facts.json import align_numbers
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import is_secret
 
@@ -26,11 +29,13 @@ Binary: TypeAlias = Callable[[Meter, Any, Any], Any]
 
 
 def _compute(sign: str, left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
-    left, right = align(left, right)
+    left, right = _align(left, right)
     for side in (left, right):
         if isinstance(side, Undefined):
             raise Broken(f"cannot be computed: '{side.path}' is undefined")
     try:
+        if isinstance(left, Decimal) or isinstance(right, Decimal):
+            return compute_exactly(sign, left, right, function)
         return function(left, right)
     except TypeError as error:
         raise Broken(
@@ -40,6 +45,10 @@ def _compute(sign: str, left: Any, right: Any, function: Callable[[Any, Any], An
         if isinstance(left, date):
             raise OverLimit(OUTSIDE) from error
         raise
+
+
+def _align(left: Any, right: Any) -> tuple[Any, Any]:
+    return align_numbers(*align(left, right))
 
 
 def add(meter: Meter, left: Any, right: Any) -> Any:
@@ -127,7 +136,7 @@ def _make_comparison(
     def compare(meter: Meter, left: Any, right: Any) -> bool:
         if type(left) not in _CHEAP or type(right) not in _CHEAP:
             _refuse_secrets(left, right)
-            left, right = align(*pay(meter, left, right))
+            left, right = _align(*pay(meter, left, right))
         try:
             return bool(function(left, right))
         except TypeError as error:
@@ -173,6 +182,8 @@ def _is_found(meter: Meter, needle: Any, haystack: Any) -> bool:
         meter.read(chars * len(haystack) if isinstance(haystack, list | tuple) else len(haystack))
     else:
         haystack = to_comparable(haystack, meter)
+    if isinstance(haystack, list | tuple) and type(needle) in (float, Decimal):
+        return any(operator.eq(*align_numbers(needle, item)) for item in haystack)
     return needle in haystack
 
 
@@ -190,9 +201,9 @@ COMPARISONS: Mapping[str, Binary] = {
 
 
 def _abs(_: Meter, value: Any) -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
+    if isinstance(value, Undefined) or not isinstance(value, int | float | Decimal):
         raise Broken(f"cannot be computed: 'abs' does not work on {kind_of(value)}")
-    return abs(value)
+    return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
 def _int(meter: Meter, value: Any, default: Any = 0, base: int = 10) -> Any:
@@ -213,10 +224,12 @@ def _float(meter: Meter, value: Any, default: Any = 0.0) -> Any:
 
 
 def _round(_: Meter, value: Any, precision: int = 0, method: str = "common") -> Any:
-    if isinstance(value, Undefined) or not isinstance(value, int | float):
+    if isinstance(value, Undefined) or not isinstance(value, int | float | Decimal):
         raise Broken(f"cannot be computed: 'round' does not work on {kind_of(value)}")
     if not abs(precision) <= MAX_DIGITS:
         raise OverLimit(f"rounds to {precision} digits; {MAX_DIGITS} is the most")
+    if isinstance(value, Decimal):
+        return round_exactly(value, precision, method)
     return jinja.do_round(value, precision, method)  # type: ignore[arg-type]  # checked there
 
 

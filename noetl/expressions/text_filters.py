@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,6 +17,7 @@ from noetl.expressions.members import Undefined, Verb
 from noetl.expressions.methods import TEXT_METHODS, join, percent, replace
 from noetl.expressions.rendering import SANDBOX, Rendering
 from noetl.expressions.values import mark_secret, measure, text, to_comparable, to_json
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import change_form, is_secret

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
 from noetl.expressions.limits import MAX_HELD, MAX_NESTING, MAX_TEXT, Broken, Meter, OverLimit
 from noetl.expressions.members import Undefined
 from noetl.expressions.scope import ResultView
+from noetl.facts import json
 from noetl.facts.durations import iso_duration
-from noetl.facts.json import Json
+from noetl.facts.json import Json, digits, exact
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import Form, change_form, holds_secret, is_secret, marker
 
@@ -31,7 +32,7 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
     (Undefined, "something undefined"),
     (type(None), "null"),
     (bool, "a boolean"),
-    ((int, float), "a number"),
+    ((int, float, Decimal), "a number"),
     (str, "a text"),
     (Mapping, "a mapping"),
     ((list, tuple, range, Lazy), "a list"),
@@ -76,6 +77,13 @@ def _check_finite(value: float) -> float:
     if not isfinite(value):
         raise Broken(f"yields {value}, which is not JSON")
     return value
+
+
+def _check_digits(value: Decimal) -> Decimal | int:
+    kept = exact(value)
+    if kept is None:
+        raise Broken(f"yields {str(value)[:40]}, a number with more digits than are kept")
+    return kept
 
 
 def _plain_mapping(value: Mapping[Any, Any], meter: Meter | None, depth: int) -> dict[str, Json]:
@@ -125,6 +133,8 @@ def _plain_other(value: Any) -> Json:
             return str(value)
         case int():
             return int(value)
+        case Decimal():
+            return _check_digits(value)
         case float():
             return _check_finite(float(value))
         case date():
@@ -147,6 +157,8 @@ def text(value: Any, meter: Meter) -> str:
         return ""
     if kind is bool:
         return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return digits(Decimal(_check_digits(value)))
     if isinstance(value, str | date | timedelta):
         return str(_plain_other(value))
     if isinstance(value, Mapping) and is_secret(value):

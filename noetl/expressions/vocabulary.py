@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from noetl.expressions.limits import OverLimit
@@ -50,13 +51,13 @@ _OWN: Mapping[str, Verb] = {
     "even": lambda run, value: _remainder(run, value, 2) == 0,
     "false": lambda _, value: value is False,
     "filter": lambda run, value: isinstance(value, str) and value in run.filters,
-    "float": lambda _, value: isinstance(value, float),
+    "float": lambda _, value: isinstance(value, float | Decimal),
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
     "iterable": lambda _, value: _is_list(value) or isinstance(value, Undefined),
     "lower": lambda run, value: _is_case(run, value, str.islower),
     "mapping": lambda _, value: isinstance(value, Mapping),
     "none": lambda _, value: value is None or isinstance(value, Undefined),
-    "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool),
+    "number": lambda _, value: isinstance(value, int | float | Decimal) and not isinstance(value, bool),
     "odd": lambda run, value: _remainder(run, value, 2) == 1,
     "sameas": _same,
     "sequence": lambda _, value: _is_list(value),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference
 from noetl.facts.secret import MARK, describe_secret, is_secret, is_secret_name

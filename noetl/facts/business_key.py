@@ -3,9 +3,10 @@ the same."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final, Literal
 
-from noetl.facts.json import Json
+from noetl.facts.json import Json, digits
 from noetl.facts.secret import holds_secret
 
 #: Characters of a key.
@@ -24,7 +25,7 @@ def read_key(value: Json) -> str:
         raise ValueError("holds a secret, and would show it in every list")
     if value is None:
         raise ValueError("is null")
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         raise ValueError(f"is {_KINDS.get(type(value), 'no text')}, and has to be a text or a number")
     return _check(value.strip() if isinstance(value, str) else _write(value))
 
@@ -32,9 +33,9 @@ def read_key(value: Json) -> str:
 _KINDS: Final = {bool: "true or false", list: "a list", dict: "a mapping"}
 
 
-def _write(number: float) -> str:
+def _write(number: float | Decimal) -> str:
     try:
-        return str(number)
+        return digits(number) if isinstance(number, Decimal) else str(number)
     except ValueError as error:  # Python writes out no more than some thousand digits
         raise ValueError(f"has more than {MOST} characters") from error
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 from noetl.facts.json import Json
@@ -48,7 +49,7 @@ def seconds(value: Json) -> float:
 def _amount(value: Json) -> float | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         # An integer of a thousand digits does not fit a float; it is far too long anyway.
         return math.inf if isinstance(value, int) and abs(value) > LONGEST_S else float(value)
     if not isinstance(value, str):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
 from noetl.errors import BadRequest
-from noetl.facts.json import Json
+from noetl.facts.json import Json, encoder
 from noetl.facts.reference import RESULT_REF, Lazy, is_reference
 from noetl.facts.secret import MARK, SECRET_REF, describe_secret, is_secret, replace_markers
 
@@ -53,7 +52,7 @@ def _plain(value: object) -> Json:
     return value.whole() if isinstance(value, Lazy) else f"<{type(value).__name__}>"
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_plain).encode
+_encode = encoder(_plain, typed=True, sort_keys=True, allow_nan=True)
 
 
 def _flatten(value: Json) -> Iterator[str]:

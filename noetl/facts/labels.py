@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 
 #: Labels that one execution has at most.
@@ -56,7 +57,7 @@ def text_of(value: Json) -> str | None:
     """The text that a text, a number, true or false is; None for all else."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float | Decimal):
         return None
     try:
         return json.dumps(value)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import base64
 import hmac
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from noetl.errors import BadRequest, ConfigError, TemplateError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 

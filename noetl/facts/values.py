@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from noetl.facts import json
 from noetl.facts.durations import iso_duration
 from noetl.facts.json import Json
 
@@ -43,7 +43,7 @@ def parse_json(rows: Iterable[dict[str, Json]], name: str) -> None:
     for row in rows:
         if isinstance(row[name], str):
             with contextlib.suppress(ValueError, RecursionError):
-                row[name] = json.loads(row[name])
+                row[name] = json.loads_exactly(row[name])
 
 
 def json_safe(value: object, notes: set[str] | None = None) -> Json:
@@ -71,10 +71,9 @@ def _float(value: float, notes: set[str]) -> Json:
 def _decimal(value: Decimal, notes: set[str]) -> Json:
     if not value.is_finite():
         return _float(math.nan, notes)
-    # Beyond the range of a float (and of what JSON readers take as an integer) digits stay text.
-    if value.adjusted() > 308:
-        return str(value)
-    return int(value) if value == value.to_integral_value() else float(value)
+    kept = json.exact(value)
+    # What is longer than any float (and than what readers of JSON take as an integer) is text.
+    return str(value) if kept is None else kept
 
 
 def _list(value: Iterable[object], notes: set[str]) -> Json:

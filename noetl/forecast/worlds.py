@@ -8,7 +8,6 @@ no need to guess what a filter does to a placeholder.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from noetl.engine.workload import render_keys, request_names
 from noetl.errors import NoetlError, TemplateError, TemplateLimit, TemplateSecurity
 from noetl.expressions import Absence, QuotedText, evaluate, names_used, pieces, sentence, truth
 from noetl.expressions.scope import layer_names
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import MARK, Keychain, describe_secret, is_secret, omit_seal, replace_markers
 from noetl.forecast.model import Rendered, errors_of, needs_of, warnings_of
@@ -41,11 +41,13 @@ class AssumedWorld:
     def describe(self, value: Json) -> str:
         """`value` as JSON text with placeholders for the id, the instant, and secrets. Raises
         ValueError, RecursionError or NoetlError where it cannot be written so."""
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        text = json.dumps(value, typed=True, ensure_ascii=False, sort_keys=True)
         if MARK in text:
             text = replace_markers(text, lambda reference: f"<{describe_secret(reference)}>")
         if "secret_ref" in text:
-            text = json.dumps(json.loads(text, object_hook=_name_secret), ensure_ascii=False, sort_keys=True)
+            text = json.dumps(
+                json.loads(text, object_hook=_name_secret), typed=True, ensure_ascii=False, sort_keys=True
+            )
         return text.replace(self.execution_id, EXECUTION_ID).replace(self.now.isoformat(), NOW)
 
 

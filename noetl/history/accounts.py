@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 
 #: Where a step is. `done`, `failed`, `cancelled`, `skipped`: how its last run, or the token that

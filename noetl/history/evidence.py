@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
@@ -164,7 +165,7 @@ def asked(when: str | None, names: JsonMap, said: str) -> Asked:
 def show(value: Json, name: str = "") -> Json:
     """`value` as it is where it is short; else in a few words. Hidden where secrets are called like
     `name`."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float | Decimal):
         return value
     return MASK if is_secret_name(name.rpartition(".")[2]) else brief(value, _SHOWN)
 

@@ -33,7 +33,7 @@ _LATER: Final[Mapping[str, Json]] = {
     "regions": [],
     "labels": {},
 }
-_LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None, "unmatched": "continue"}
+_LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None, "unmatched": "continue", "takes_rows": []}
 _LATER_OF_LOOPS: Final[Mapping[str, Json]] = {
     "sync": True,
     "enough": None,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Final, assert_never
 
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import is_reference
@@ -174,7 +175,7 @@ def describe(one: Input) -> str:
 def _told(one: Input, value: Json) -> str:
     if one.secret:
         return "and is something else"
-    hint = "; write it in quotes" if one.type in TEXTS and isinstance(value, int | float) else ""
+    hint = "; write it in quotes" if one.type in TEXTS and isinstance(value, int | float | Decimal) else ""
     return f"and is {quote_json(value)}{hint}"
 
 
@@ -193,7 +194,7 @@ def _has_type(type: InputType, value: Json) -> bool:
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
         case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
         case "boolean":
             return isinstance(value, bool)
         case "date" | "datetime":
@@ -267,7 +268,7 @@ def in_order(type: InputType, value: Json) -> Any:
     """What bounds of that type compare: a number, a date, an instant (of UTC where it names no
     offset). None for what has no place in an order, or is not of the type."""
     if type in ("integer", "number"):
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return value if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
     if type not in _READERS or not isinstance(value, str):
         return None
     try:

@@ -77,13 +77,15 @@ class KindInfo:
     call is handed `{inputs, defaults}` (`noetl.net.forms`) in their place.
     `suspends`: its tasks may leave their worker before they end. Keys in `by_reference` may come to
     the tool as references to results (`noetl.facts.reference`), unopened, wherever one stands in
-    them; `*` stands for the task's args. `sections` are what outcomes have besides `status`,
-    `result`, `data`, `error` and `meta`, such as `pg`; None: unknown. `abandons`: what calls of it
-    began elsewhere it can end, called once more with `Call.abandoned`. `spellings` are other ways
-    to write its keys, by the way to them (`source/type`). `credentials` are the places of the
-    configuration where a credential is named, dotted, `*` for any key. `parse` says of a text of
-    its SQL, and whether names in it are bound, at which character and why it is none. `faults`
-    tells what of a configuration the kind cannot take, as pydantic tells it; it raises nothing.
+    them; `*` stands for the task's args. Where a template under a key in `takes_rows` leads to the
+    `rows` of a SQL result, they come as `{rows, columns, types}`. `sections` are what outcomes have
+    besides `status`, `result`, `data`, `error` and `meta`, such as `pg`; None: unknown. `abandons`:
+    what calls of it began elsewhere it can end, called once more with `Call.abandoned`. `spellings`
+    are other ways to write its keys, by the way to them (`source/type`). `credentials` are the
+    places of the configuration where a credential is named, dotted, `*` for any key. `parse` says
+    of a text of its SQL, and whether names in it are bound, at which character and why it is none.
+    `faults` tells what of a configuration the kind cannot take, as pydantic tells it; it raises
+    nothing.
     `effects_of` says what a call with such a configuration changes, None where that does not tell:
     then it is `effects`.
     """
@@ -107,6 +109,7 @@ class KindInfo:
     suspends: bool = False
     abandons: bool = False
     by_reference: tuple[str, ...] = ()
+    takes_rows: tuple[str, ...] = ()
     sections: tuple[str, ...] | None = None
     credentials: tuple[str, ...] = ("auth",)
     spellings: Mapping[str, Spelling] = field(default_factory=dict)

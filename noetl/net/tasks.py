@@ -247,6 +247,8 @@ class Task:
     wants_context: bool = False
     #: Keys of `config` (`*`: the args) that may hold references to results when the tool is called.
     by_reference: tuple[str, ...] = ()
+    #: Keys of `config` in which rows of SQL results come together with their types.
+    takes_rows: tuple[str, ...] = ()
     #: The inputs that the task's code can read; None: all of them. Others are not fetched.
     reads: tuple[str, ...] | None = None
     result: ResultPolicy = ResultPolicy()

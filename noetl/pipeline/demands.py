@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from noetl.expressions import part_of
@@ -19,7 +20,7 @@ _IS: Final[Mapping[ValueType, Callable[[Any], bool]]] = {
     "any": lambda _: True,
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float | Decimal) and not isinstance(value, bool),
     "boolean": lambda value: isinstance(value, bool),
     "list": lambda value: isinstance(value, list | tuple | Lazy),
     "mapping": lambda value: isinstance(value, Mapping),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from noetl.errors import NoetlError
 from noetl.expressions import BeginQuoting, QuotedText, evaluate, evaluate_at
-from noetl.facts.json import JsonMap
+from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Load, open_references
 from noetl.facts.warnings import Warned
 from noetl.net.deferred import without_guards
 from noetl.net.model import Task, Template
 from noetl.pipeline.failures import CannotGoOn, describe_failure
 from noetl.pipeline.names import TemplateScope
+
+#: A template that is the `rows` of something, which is a chain of names and items.
+_ROWS: Final = re.compile(r"""\{\{-?\s*((?:\w+)(?:\.\w+|\[(?:\d+|'[^']*'|"[^"]*")\])*)\.rows\s*-?\}\}""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,9 @@ def render(
     task, whole = ready.task, frozenset[str]() if below else ready.whole
     try:
         rendered: JsonMap = evaluate_at(below, templates, sight, warnings, load=load)
+        for key in () if below else task.takes_rows:
+            if key in rendered:
+                rendered = {**rendered, key: _with_types(templates[key], rendered[key], sight, load)}
         return {k: open_references(v, load) if k in whole else v for k, v in rendered.items()}
     except NoetlError as error:
         for key, value in templates.items():
@@ -112,6 +120,22 @@ def render(
                     describe_failure(cause, f"The '{key}' of task '{task.name}'", line)
                 ) from cause
         raise CannotGoOn(describe_failure(error, f"The values of task '{task.name}'")) from error
+
+
+def _with_types(template: Template, value: Json, sight: TemplateScope, load: Load) -> Json:
+    """`value`, in which rows come with their types where `template` leads to those of a SQL
+    result."""
+    match template, value:
+        case Mapping(), Mapping() if template.keys() == value.keys():
+            return {k: _with_types(template[k], inner, sight, load) for k, inner in value.items()}
+        case str(), list() if (chain := _ROWS.fullmatch(template)) is not None:
+            types, columns = (
+                evaluate(f"{{{{ {chain[1]}.{key} }}}}", sight, load=load) for key in ("types", "columns")
+            )
+            has_both = isinstance(types, list) and isinstance(columns, list)
+            return {"rows": value, "columns": columns, "types": types} if has_both else value
+        case _:
+            return value
 
 
 def _line(task: Task, key: str, value: Template, error: NoetlError) -> int | None:

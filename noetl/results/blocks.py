@@ -9,7 +9,6 @@ when a task or template first looks into it.
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from abc import abstractmethod
 from bisect import bisect_right
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final, overload
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy, Load
 

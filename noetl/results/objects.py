@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
 from noetl.errors import BadRequest, NotFound
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import OF_REFERENCES, RESULT_REF, Column, Retention
 
@@ -113,10 +113,13 @@ class StoredObject:
         }
 
 
+_encode: Final = json.encoder(typed=True)
+
+
 def encode(value: Json) -> bytes:
     """Compact JSON in UTF-8. Raises BadRequest where the value is not JSON."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"This result cannot be kept, as it is not JSON: {error}.") from error
     return text.encode("utf-8", "replace")  # lone surrogates, which are not text, become "?"

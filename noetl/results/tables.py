@@ -7,7 +7,6 @@ so that the same rows become the same bytes, and with them the same object.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.errors import BadRequest, Unavailable
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Column
@@ -187,19 +187,23 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
         case ("application/x-ndjson" | "application/json") as found:  # a list of mappings
             layout = "array" if found == "application/json" else "newline_delimited"
             form = f"format = '{layout}', maximum_object_size = {_LINE}"
-            return _select(f"read_json({quote_text(str(source))}, {form}", columns, "from_base64({})")
+            has_texts = "json=text" in parameters.replace(" ", "")
+            reader = f"read_json({quote_text(str(source))}, {form}"
+            return _select(reader, columns, "from_base64({})", "CAST({} AS JSON)" if has_texts else "{}")
         case other:
             raise BadRequest(f"{other[:100]!r} is no text of a table: text/csv and application/x-ndjson are.")
 
 
-def _select(reader: str, columns: Sequence[Column], to_bytes: str) -> str:
-    """Bytes are read as text: each format writes them in its own way."""
+def _select(reader: str, columns: Sequence[Column], to_bytes: str, to_json: str = "{}") -> str:
+    """Bytes are read as text: each format writes them in its own way. So is JSON where it is a
+    text."""
+    readings = {"BLOB": to_bytes, "JSON": to_json}
+    as_text = [kind for kind, reading in readings.items() if reading != "{}"]
     types = ", ".join(
-        f"{quote_text(one.name)}: '{'VARCHAR' if one.type == 'BLOB' else one.type}'" for one in columns
+        f"{quote_text(one.name)}: '{'VARCHAR' if one.type in as_text else one.type}'" for one in columns
     )
     chosen = ", ".join(
-        f"{to_bytes.format(name(one.name))} AS {name(one.name)}" if one.type == "BLOB" else name(one.name)
-        for one in columns
+        f"{readings.get(one.type, '{}').format(name(one.name))} AS {name(one.name)}" for one in columns
     )
     return f"SELECT {chosen} FROM {reader}, auto_detect = false, columns = {{{types}}})"  # noqa: S608 - quoted
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from noetl.dsl.checks.trials import PATTERN
 from noetl.dsl.problems import Path
-from noetl.facts.json import Json
+from noetl.facts.json import Json, align_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +51,6 @@ def renew(expected: Json, got: Json) -> Json:
 def _fits(expected: Json, got: Json) -> bool:
     if isinstance(expected, str) and expected.startswith(PATTERN):
         return isinstance(got, str) and re.search(expected.removeprefix(PATTERN), got) is not None
+    wanted, found = align_numbers(expected, got)
     # To Python true is 1.
-    return isinstance(expected, bool) == isinstance(got, bool) and bool(expected == got)
+    return isinstance(wanted, bool) == isinstance(found, bool) and bool(wanted == found)

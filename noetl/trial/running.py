@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from noetl.dsl.document import PlaybookTest
 from noetl.dsl.problems import format_path
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.trial.matching import Mismatch
 from noetl.trial.play import Played, play, scenario_of

@@ -4,7 +4,6 @@ and every message in the hands of whoever runs it."""
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from noetl.errors import ToolError, Unavailable
+from noetl.facts import json
 from noetl.facts.callbacks import read_token
 from noetl.facts.children import ChildCall
 from noetl.facts.events import Event

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.net.forms import read_form
 from noetl.net.input_values import InputFault, quote_json
@@ -167,8 +167,8 @@ def _read(one: FormField, text: str) -> Json:
                 return _LEFT_OUT
             return "" if one.input.type == "string" else None
         case "select":
-            return json.loads(text)
+            return json.loads_exactly(text)
         case "area" | "password" if one.input.type in ("list", "object", "any"):
-            return json.loads(text)
+            return json.loads_exactly(text)
         case _:
             return text

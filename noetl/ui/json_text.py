@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import Lazy
 from noetl.facts.secret import MARK, is_secret
@@ -152,5 +153,7 @@ def _write_scalar(value: Json, most: int) -> str:
             return "{}"
         case list() | tuple() | Lazy():
             return "[]"
+        case Decimal():
+            return json.dumps(value)
         case _:
             return json.dumps(str(value)[:most], ensure_ascii=False)

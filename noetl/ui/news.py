@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from flask import Response, request
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.ui.audience import NewsAudience
 from noetl.ui.kept_parts import say_moment, say_now
 from noetl.ui.site import Visitor, here

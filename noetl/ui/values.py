@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -167,7 +168,7 @@ class _Show:
                 return ShownScalar("null", text)
             case bool():
                 return ShownScalar("boolean", text)
-            case int() | float():
+            case int() | float() | Decimal():
                 return ShownScalar("number", text)
             case _:
                 return ShownScalar("json" if is_open(value) else "empty", text)

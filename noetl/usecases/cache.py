@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Final
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.json import JsonMap
 from noetl.usecases.ports import CachedRow
 from noetl.usecases.runtime import Runtime

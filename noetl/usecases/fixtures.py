@@ -3,7 +3,6 @@ how it went is what is expected."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from noetl.dsl.read.dump import dump
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.events import (
     AttemptFailed,
     CtxPatched,

@@ -3,7 +3,6 @@ place of their references for those who look."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +10,7 @@ from typing import Final, NoReturn
 
 from noetl.errors import BadRequest, LimitExceeded, NotFound, Unavailable
 from noetl.expressions import select_parts
+from noetl.facts import json
 from noetl.facts.events import (
     ApprovalAnswered,
     CallbackReceived,

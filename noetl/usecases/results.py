@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from noetl.errors import BadRequest, NotFound
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import (
     RESULT_REF,
@@ -72,7 +72,7 @@ def page(load: Load, reference: JsonMap, offset: int, limit: int) -> Page:
     value = load(reference)
     if not isinstance(value, Lazy | list):
         raise BadRequest(f"The result {reference['ref']} is no list, so it has no rows; get it as a whole.")
-    items = [json.loads("".join(json_of(item, load))) for item in value[offset : offset + limit]]
+    items = [json.loads_exactly("".join(json_of(item, load))) for item in value[offset : offset + limit]]
     return Page(items, offset, len(value))
 
 

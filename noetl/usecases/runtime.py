@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Generic, Self, TypeVar
 
 from noetl.engine.plan import Plan
@@ -16,6 +16,7 @@ from noetl.engine.source import RunCopies, SourceLog
 from noetl.engine.state import State
 from noetl.errors import BadRequest, ConfigError, LimitExceeded, NotFound
 from noetl.expressions import BeginQuoting, NoQuoting
+from noetl.facts import json
 from noetl.facts.callbacks import TaskAddress
 from noetl.facts.callers import Caller
 from noetl.facts.events import Draft, Fact
@@ -233,7 +234,7 @@ class Runtime:
         if limit is None:
             limit = self.limits.inline_bytes
         is_short = isinstance(value, str) and len(value) * 4 <= limit
-        if is_short or isinstance(value, bool | int | float | None) or is_reference(value):
+        if is_short or isinstance(value, bool | int | float | Decimal | None) or is_reference(value):
             return False
         return (
             _surely_exceeds(value, limit)

@@ -8,11 +8,11 @@ line before it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap, canonical
 
 FORMAT: Final = "noetl-execution"
@@ -33,7 +33,7 @@ def write(parts: Iterable[JsonMap]) -> Iterator[str]:
     last = ""
     for part in parts:
         last = link(last, part)
-        yield json.dumps({**part, "hash": last}, ensure_ascii=True) + "\n"
+        yield json.dumps({**part, "hash": last}, typed=True) + "\n"
 
 
 def read_linked(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Json]]]:

@@ -7,7 +7,6 @@ is appended to it.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from noetl import __version__
 from noetl.engine.evolve import replay
 from noetl.engine.state import initial_state
 from noetl.errors import BadRequest, Conflict, NoetlError, NotFound, Unavailable
+from noetl.facts import json
 from noetl.facts.events import Event, Requested
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.logs import LogChunk, LogFilter

@@ -4,7 +4,6 @@ is written."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +11,7 @@ from datetime import datetime
 from noetl.engine.admission import Admitted, admit
 from noetl.engine.plan import Plan
 from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, PlaybookInvalid, Unavailable
+from noetl.facts import json
 from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
 from noetl.net.model import Net

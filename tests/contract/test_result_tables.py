@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.reference import Column, Retention
 from noetl.results import FileResults
 
@@ -76,7 +77,7 @@ def test_csv_as_copy_writes_it_becomes_a_table_with_its_types(results: FileResul
             {
                 "id": 1,
                 "name": 'a "b", c\nd',
-                "amount": 12.5,
+                "amount": Decimal("12.50"),
                 "at": "2026-01-01T10:00:00+00:00",
                 "day": "2026-01-01",
                 "ok": True,
@@ -87,12 +88,19 @@ def test_csv_as_copy_writes_it_becomes_a_table_with_its_types(results: FileResul
             {"id": 2, "name": ""} | dict.fromkeys(["amount", "at", "day", "ok", "more", "raw", "uid"]),
         ],
     }
-    assert json.loads(json.dumps(reference)) == reference
+    assert json.loads(json.dumps(reference, typed=True)) == reference
     assert _table(results, reference)[0][7] == b"ab"
 
 
 def test_lines_of_json_become_the_table_that_csv_becomes(results: FileResults, tmp_path: Path) -> None:
-    row = {"uid": UID, "id": 1, "name": "", "amount": 12.5, "at": "2026-01-01T10:00:00Z", "day": "2026-01-01"}
+    row = {
+        "uid": UID,
+        "id": 1,
+        "name": "",
+        "amount": Decimal("12.50"),
+        "at": "2026-01-01T10:00:00Z",
+        "day": "2026-01-01",
+    }
     row |= {"ok": True, "more": {"a": [1]}, "raw": "YWI=", "unknown": 1}
     from_json = _put(results, tmp_path, json.dumps(row) + '\n{"id": 2}\n', content_type=NDJSON)
     from_csv = _put(

@@ -4,7 +4,6 @@ small answer."""
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.reference import Retention, is_reference, open_references
 from noetl.net.model import ResultPolicy
 from noetl.pipeline.model import Call, Where
@@ -70,14 +70,15 @@ def both(tool: Tool, command: str, **config: Any) -> tuple[list[Any], list[Any]]
     assert not is_reference(inline["rows"])
     assert is_reference(large["rows"])
     assert tool.services.results is not None
-    assert (large["row_count"], large["columns"]) == (inline["row_count"], inline["columns"])
+    for key in ("row_count", "columns", "types"):
+        assert large[key] == inline[key] == inline["command_0"][key]
     return inline["rows"], open_references(large["rows"], tool.services.results.load)
 
 
 def same(rows: tuple[list[Any], list[Any]]) -> list[Any]:
     inline, large = rows
     # As text: True is not 1 there, and 1 is not 1.0.
-    assert [json.dumps(row) for row in large] == [json.dumps(row) for row in inline]
+    assert [json.dumps(row, typed=True) for row in large] == [json.dumps(row, typed=True) for row in inline]
     return inline
 
 
@@ -112,6 +113,23 @@ def test_rows_of_postgres_are_the_same_inline_and_by_reference(postgres: Postgre
     params = {"params": {"text": TEXT}} if ":text" in command else {}
 
     assert same(both(postgres, command, **params))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("command", POSTGRES.values(), ids=POSTGRES)
+def test_a_table_made_of_rows_has_the_types_of_their_columns_however_few_they_are(
+    postgres: Postgres, services: Services, command: str
+) -> None:
+    params = {"params": {"text": TEXT}} if ":text" in command else {}
+    made = [ran(postgres, limit, command=command, **params) for limit in (ALL, 0)]
+
+    described, rows = (
+        [ran(DuckDb(services), ALL, tables={"o": one}, command=asked)["rows"] for one in made]
+        for asked in ("DESCRIBE o", "FROM o")
+    )
+
+    assert described[0] == described[1]
+    same((rows[0], rows[1]))
 
 
 DUCKDB = {

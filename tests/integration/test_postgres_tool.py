@@ -57,8 +57,18 @@ def test_every_statement_answers_and_the_last_is_on_top(tool: Postgres) -> None:
     ).result
 
     assert result["rows"] == [{"id": 1, "name": "a;b"}, {"id": 2, "name": "it's"}]
-    assert (result["row_count"], result["columns"]) == (2, ["id", "name"])
-    assert result["command_0"] == {"rows": [], "row_count": 0, "columns": [], "status": "CREATE TABLE"}
+    assert (result["row_count"], result["columns"], result["types"]) == (
+        2,
+        ["id", "name"],
+        ["BIGINT", "VARCHAR"],
+    )
+    assert result["command_0"] == {
+        "rows": [],
+        "row_count": 0,
+        "columns": [],
+        "types": [],
+        "status": "CREATE TABLE",
+    }
     assert (result["command_1"]["row_count"], result["command_1"]["status"]) == (2, "INSERT 0 2")
     assert result["command_2"]["rows"] == result["rows"]
 

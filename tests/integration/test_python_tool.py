@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,10 @@ def test_a_name_that_a_library_does_not_have_is_reported_with_the_nearest(regist
         ("{1: 'a', None: 'b', True: 'c'}", {"1": "c", "null": "b"}),
         ("datetime.datetime(2026, 1, 2, 3, 4)", "2026-01-02T03:04:00"),
         ("datetime.date(2026, 1, 2)", "2026-01-02"),
-        ("[decimal.Decimal('1.50'), decimal.Decimal('3')]", [1.5, 3]),
+        (
+            "[str(decimal.Decimal('1.50')), decimal.Decimal('1.50'), decimal.Decimal('3')]",
+            ["1.50", Decimal("1.50"), 3],
+        ),
         ("uuid.UUID(int=1)", "00000000-0000-0000-0000-000000000001"),
         ("pathlib.Path('/a')", "/a"),
         ("collections.Counter('aab')", {"a": 2, "b": 1}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,20 @@ def test_bytes_that_are_no_base64_name_their_row(tool: Sqlite) -> None:
 
     assert "Row 1 (from 0): the column 'b'" in str(refused(tool, table="t", rows=[{"b": None}, {"b": "?"}]))
     assert rows(tool, "select * from t") == []
+
+
+def test_exact_numbers_keep_their_digits_or_are_refused_with_their_row_and_column(tool: Sqlite) -> None:
+    run(tool, "create table t (n numeric, s text, free)")
+    long = Decimal("12345678901234567.25")
+
+    run(tool, table="t", rows=[{"n": Decimal("1.50"), "s": long, "free": 2**70}])
+    failed = refused(tool, table="t", rows=[{"n": 1}, {"n": long}])
+
+    assert rows(tool, "select * from t") == [{"n": 1.5, "s": str(long), "free": str(2**70)}]
+    assert "Row 1 (from 0): the column 'n' (NUMERIC) cannot hold 12345678901234567.25" in str(failed)
+    assert rows(tool, "select :a as a, :b as b", params={"a": Decimal("0.10"), "b": long}) == [
+        {"a": 0.1, "b": str(long)}
+    ]
 
 
 def test_many_rows_go_in_and_out_and_take_no_more_memory_than_few(tool: Sqlite) -> None:

@@ -55,13 +55,18 @@ def order(key: str, **more: Any) -> Call:
 
 
 def moved(tool: Transfer, source: Any, target: Any, key: str = "k", **config: Any) -> Any:
-    """The result, however often the tool wants to be called again."""
+    """The result of a transfer."""
+    return transferred(tool, source, target, key, **config).result
+
+
+def transferred(tool: Transfer, source: Any, target: Any, key: str = "k", **config: Any) -> Outcome:
+    """The outcome, however often the tool wants to be called again."""
     given = TransferConfig.model_validate({"source": source, "target": target, **config})
     call = order(key)
     while isinstance(came := tool.run(call, given), Later):
         call = replace(call, checkpoint=json.loads(json.dumps(came.checkpoint)))
     assert isinstance(came, Outcome)
-    return came.result
+    return came
 
 
 def refused(tool: Transfer, source: Any, target: Any, **config: Any) -> ToolError:
@@ -259,6 +264,55 @@ def test_values_keep_their_digits(tool: Transfer, services: Services) -> None:
     moved(tool, {**DUCK, "table": "t"}, {**PG, "table": "u", "create": True}, "2")
 
     assert postgres(services, "select n::text as n from u") == [{"n": exact}]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("odd", ["", "(4, 1e30::numeric, 1), (5, 0.000000000001, 1)", "(4, 'NaN', 1)"])
+def test_numerics_of_any_size_come_as_they_were(tool: Transfer, services: Services, odd: str) -> None:
+    plain = "(1, 12345678901234567.25, 12345678901234567890.123456789012345678), (2, 0.1, 1)"
+    rows = ", ".join(filter(None, [plain, odd]))
+    postgres(
+        services,
+        "drop table if exists digits, copied; create table digits (id int, n numeric, fixed numeric(38, 18)); "
+        f"create table copied (like digits); insert into digits values {rows}",
+    )
+
+    outcome = transferred(tool, {**PG, "table": "digits"}, {**PG, "table": "copied"})
+
+    lost = postgres(services, "select count(*) as n from (table digits except table copied) as d")
+    warned = "NaN" in "".join(outcome.meta.get("warnings", ()))
+    assert lost == [{"n": 1 if warned else 0}]
+    assert warned == ("NaN" in odd)
+
+
+@pytest.mark.postgres
+def test_what_only_postgres_has_comes_as_it_was(tool: Transfer, services: Services) -> None:
+    postgres(
+        services,
+        "drop table if exists odd, copied; create table odd (f float8, t timestamptz, d date, i interval); "
+        "create table copied (like odd); insert into odd values ('NaN', 'infinity', '-infinity', '1 month 30 days'), "
+        "('-Infinity', '2026-01-01 00:00+00', '0044-03-15 BC', '-90 min')",
+    )
+
+    moved(tool, {**PG, "table": "odd"}, {**PG, "table": "copied"})
+
+    assert postgres(services, "select count(*) as n from (table odd except table copied) as d") == [{"n": 0}]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "values", [[[1, 2], ["x"]], [{"x": 1}, {"y": "z"}], [9007199254740993, 0.5], [[1], [{"a": None}]]]
+)
+def test_documents_of_different_shapes_stay_what_they_are(
+    tool: Transfer, services: Services, values: list[Any]
+) -> None:
+    postgres(services, "drop table if exists documents")
+    ref = [{"id": number, "v": value} for number, value in enumerate(values)]
+
+    moved(tool, {"kind": "result", "ref": ref}, {**PG, "table": "documents", "create": True})
+
+    found = [row["v"] for row in postgres(services, "select v from documents order by id")]
+    assert json.dumps(found) == json.dumps(values)
 
 
 @pytest.mark.postgres

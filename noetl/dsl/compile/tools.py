@@ -116,6 +116,7 @@ def _task(
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
         wants_context=wants_context(kind, config, spec),
         by_reference=kind.by_reference,
+        takes_rows=tuple(key for key in kind.takes_rows if key in config),
         reads=names_read(kind, config, verbatim),
         result=result_policy(context, site, tools),
         loop=loop,

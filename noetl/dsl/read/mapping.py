@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from noetl.dsl.read.source import read
 from noetl.errors import BadRequest
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json, JsonMap, loads_exactly
 
 
 def read_mapping(text: str, place: str) -> JsonMap:
@@ -26,7 +24,7 @@ def read_json_mapping(text: str, place: str) -> JsonMap:
 
 
 def _parse_json(text: str, place: str) -> JsonMap:
-    value = json.loads(text, parse_constant=_refuse_constant)
+    value = loads_exactly(text, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise BadRequest(f"{place} must hold a mapping, like '{{\"name\": 1}}'.")
     return value

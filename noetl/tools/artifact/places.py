@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import json
 import mimetypes
 import re
 import shutil
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from noetl.atomic import is_draft, replace_file
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import RESULT_REF, is_reference
 from noetl.tools.kit.base import Services
@@ -242,7 +242,7 @@ def decode(content: bytes, content_type: str, path: str | None) -> dict[str, Jso
         return {"data": base64.b64encode(content).decode(), "content_type": found, "encoding": "base64"}
     if path or content_type.partition(";")[0] == JSON or content_type.endswith("+json"):
         try:
-            return {"data": part(json.loads(text), path), "content_type": content_type or JSON}
+            return {"data": part(json.loads_exactly(text), path), "content_type": content_type or JSON}
         except (ValueError, RecursionError) as error:
             raise ToolError("client_error", f"The artifact is not JSON: {error}.", type="NotJson") from error
     return {"data": text, "content_type": content_type or "text/plain"}

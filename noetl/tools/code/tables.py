@@ -3,7 +3,6 @@ memory."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import (
     RESULT_REF,
@@ -89,7 +89,7 @@ def _write(value: Json, load: Load, file: TextIO) -> None:
         _write_list((item for page in value.pages() for item in page), load, file)
     elif not holds_reference(value):
         # In one go: the encoder is much faster than one that yields pieces.
-        file.write(json.dumps(value))
+        file.write(json.dumps(value, typed=True))
     elif isinstance(value, Mapping):
         file.write("{")
         for number, (key, item) in enumerate(value.items()):

@@ -3,7 +3,6 @@ outcomes."""
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.duckdb.open import first_line
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
+from noetl.tools.kit.columns import plain_type
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.calls import (
     ROWS,
@@ -22,6 +23,7 @@ from noetl.tools.sql.calls import (
     SqlCall,
     SqlErrors,
     StatementResult,
+    kept_rows,
     refuse_interrupted,
     refuse_too_large,
     result_of,
@@ -147,7 +149,8 @@ class DuckDbAttempt:
                 if rows.is_large and kind == "SELECT" and is_exact(types):
                     return self._keep(with_parquet_columns(text, names, types), bound, names, index)
                 block = cursor.fetchmany(_FETCH)
-            return rows.answer(kind)
+            exact = kind == "SELECT" and is_exact(types)
+            return rows.answer(kind, dict(zip(names, map(plain_type, types), strict=True)) if exact else None)
 
     def _keep(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by
@@ -160,7 +163,7 @@ class DuckDbAttempt:
         )
         count = self._connection.fetchall()[0][0]
         refuse_too_large(self._errors.place(index), path.stat().st_size, shelf.most_bytes)
-        return StatementResult(names, shelf.put_parquet(path), int(count), "SELECT")
+        return kept_rows(names, shelf.put_parquet(path), int(count), "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
@@ -211,5 +214,5 @@ def parse_json_columns(rows: Sequence[Sequence[object]], types: Sequence[str]) -
 def _value(cell: object) -> object:
     if isinstance(cell, str):
         with contextlib.suppress(ValueError, RecursionError):
-            return json.loads(cell)
+            return json.loads_exactly(cell)
     return cell

@@ -4,38 +4,40 @@ table."""
 from __future__ import annotations
 
 import contextlib
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from noetl.errors import BadRequest, NotFound, ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
+from noetl.tools.duckdb.readings import ColumnReading, is_type, reading_of, shape_of
 from noetl.tools.kit.references import rows_in, rows_of
+from noetl.tools.sql.batches import batches
 from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
-from noetl.tools.sql.rows import TableWrite, batches, quote, quote_text
+from noetl.tools.sql.rows import TableWrite, quote, quote_text
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Rows of one statement: keeps the JSON text of each below a few megabytes.
-_BATCH = 5_000
 #: Content type of an object → what reads it.
 _READERS: Final[Mapping[str, str]] = {
     "application/vnd.apache.parquet": "read_parquet({})",
     "application/x-ndjson": "read_json({}, format = 'newline_delimited')",
     "text/csv": "read_csv({})",
 }
-_INT64 = 1 << 63
-_INT128 = 1 << 127
-#: Types that JSON is read into directly; all others are read as text and cast.
-_DIRECT: Final = re.compile(
-    r"JSON|BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|VARCHAR|STRUCT\(.*|MAP\(.*|.*\[\d*\]"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """Rows of a table: the names of all columns, and the types of those that came with one."""
+
+    rows: Sequence[Mapping[str, Json]]
+    names: Sequence[str]
+    types: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class InputTables:
     """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that
     does, and the path)."""
 
-    rows: Mapping[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]]
+    rows: Mapping[str, InputRows]
     files: Mapping[str, tuple[str, Path]]
 
     @property
@@ -55,7 +57,7 @@ class InputTables:
 def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator[InputTables]:
     """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as
     SQL tools yield, or a reference to such a thing or to a file. Raises ToolError."""
-    rows: dict[str, tuple[Sequence[Mapping[str, Json]], Sequence[str]]] = {}
+    rows: dict[str, InputRows] = {}
     files: dict[str, tuple[str, Path]] = {}
     with contextlib.ExitStack() as stack:
         for name, given in tables.items():
@@ -83,60 +85,47 @@ def _content_type(found: Json) -> str:
 def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     """Makes a temporary table of rows, and a temporary view of a file.
 
-    Integers become BIGINT, other numbers DOUBLE, texts VARCHAR, lists and mappings LIST and STRUCT,
-    and what does not agree JSON. Rows that are no mappings make one column, `value`."""
+    Columns have the types that the rows came with; of others integers become BIGINT, other numbers
+    DOUBLE, exact ones DECIMAL, texts VARCHAR, lists and mappings LIST and STRUCT, and what does not
+    agree JSON. Rows that are no mappings make one column, `value`."""
     for name, (reader, path) in tables.files.items():
         source = reader.format(quote_text(path))
         connection.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {source}")  # noqa: S608
-    for name, (rows, columns) in tables.rows.items():
-        shape = json.dumps([_row_shape(rows, columns)])
-        source = "SELECT unnest(from_json($rows, $shape), max_depth := 2)"
-        for start in range(0, max(len(rows), 1), _BATCH):
-            text = json.dumps(rows[start : start + _BATCH])
-            verb = f"INSERT INTO {quote(name)}" if start else f"CREATE TEMP TABLE {quote(name)} AS"
-            connection.execute(f"{verb} {source}", {"rows": text, "shape": shape})
+    for name, table in tables.rows.items():
+        _create_table(connection, name, table)
 
 
-def _rows(name: str, rows: Json, given: Json) -> tuple[Sequence[Mapping[str, Json]], Sequence[str]]:
+def _create_table(connection: DuckDBPyConnection, name: str, table: InputRows) -> None:
+    types = table.types | {one: shape_of(table.rows, one) for one in table.names if one not in table.types}
+    readings = [reading_of(types[one]) for one in table.names]
+    shape = json.dumps([{f"c{index}": reading.shape for index, reading in enumerate(readings)}])
+    values = ", ".join(
+        f"{reading.value(f'r.c{index}')} AS {quote(one)}"
+        for index, (one, reading) in enumerate(zip(table.names, readings, strict=True))
+    )
+    source = f"SELECT {values} FROM (SELECT unnest(from_json($rows, $shape), max_depth := 2)) AS r"  # noqa: S608 - quoted
+    verb = f"CREATE TEMP TABLE {quote(name)} AS"
+    spellings = [reading.spell for reading in readings]
+    for batch in batches(table.rows, table.names, spellings) if table.rows else ["[]"]:
+        connection.execute(f"{verb} {source}", {"rows": batch, "shape": shape})
+        verb = f"INSERT INTO {quote(name)}"
+
+
+def _rows(name: str, rows: Json, given: Json) -> InputRows:
     rows = [] if rows is None else plain(rows)
     if not isinstance(rows, list):
         raise ToolError(
             "sql", f"Table '{name}' must be a list of rows, or a mapping with `rows`.", type="BadTable"
         )
-    if all(isinstance(row, Mapping) for row in rows):
-        columns = given.get("columns") if isinstance(given, Mapping) and not is_reference(given) else None
-        return rows, [str(column) for column in columns or ()] or ([] if any(rows) else ["value"])
-    return [{"value": row} for row in rows], ["value"]
-
-
-def _row_shape(rows: Sequence[Mapping[str, Json]], columns: Sequence[str]) -> dict[str, Json]:
-    names = dict.fromkeys([*columns, *(key for row in rows for key in row)])
-    return {name: _shape(row.get(name) for row in rows) for name in names}
-
-
-def _shape(values: Iterable[Json]) -> Json:
-    """The type that all `values` fit, in the notation of `from_json`."""
-    present = [value for value in values if value is not None]
-    kinds = {type(value) for value in present}
-    if not kinds:
-        return "VARCHAR"
-    if kinds == {dict} and all(present):
-        return _row_shape(present, ())
-    if kinds == {list}:
-        return [_shape(item for value in present for item in value)]
-    return _scalar_shape(kinds, present)
-
-
-def _scalar_shape(kinds: set[type], present: Sequence[Any]) -> str:
-    if kinds == {bool}:
-        return "BOOLEAN"
-    if kinds == {str}:
-        return "VARCHAR"
-    if kinds == {int} and all(-_INT64 <= value < _INT64 for value in present):
-        return "BIGINT"
-    if kinds == {int} and all(-_INT128 < value < _INT128 for value in present):
-        return "HUGEINT"
-    return "DOUBLE" if kinds <= {int, float} else "JSON"
+    if not all(isinstance(row, Mapping) for row in rows):
+        return InputRows([{"value": row} for row in rows], ["value"], {})
+    said = given if isinstance(given, Mapping) and not is_reference(given) else {}
+    columns = [str(column) for column in said.get("columns") or ()]
+    # Results of before have no types.
+    typed = zip(columns, map(str, said.get("types") or ()), strict=False)
+    types = {column: kind for column, kind in typed if is_type(kind)}
+    names = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
+    return InputRows(rows, names or ["value"], types)
 
 
 def write_rows(
@@ -150,8 +139,9 @@ def write_rows(
     if write.mode == "replace":
         connection.execute(write.delete)
     for part in planned.parts():
-        text, shape = _insert(part)
-        for batch in batches(part.rows, part.columns):
+        readings = list(map(reading_of, part.types))
+        text, shape = _insert(part, readings)
+        for batch in batches(part.rows, part.columns, [reading.spell for reading in readings]):
             go_on()
             connection.execute(text, {"rows": batch, "shape": shape})
     return write.result()
@@ -177,17 +167,9 @@ def describe_table(
     return known, []
 
 
-def _insert(part: WritePlan) -> tuple[str, str]:
+def _insert(part: WritePlan, readings: Sequence[ColumnReading]) -> tuple[str, str]:
     """The statement, and the types that it reads JSON into."""
-    kinds = {f"c{index}": kind for index, kind in enumerate(part.types)}
-    shape = {name: kind if _DIRECT.fullmatch(kind) else "VARCHAR" for name, kind in kinds.items()}
-    values = ", ".join(_value(name, kind, shape[name]) for name, kind in kinds.items())
+    shape = json.dumps([{f"c{index}": reading.shape for index, reading in enumerate(readings)}])
+    cells = [reading.value(f"r.c{index}") for index, reading in enumerate(readings)]
     source = "SELECT unnest(from_json_strict($rows, $shape), max_depth := 2)"
-    text = f"INSERT INTO {part.into} SELECT {values} FROM ({source}) AS r{part.extra}"  # noqa: S608
-    return text, json.dumps([shape])
-
-
-def _value(name: str, kind: str, read_as: str) -> str:
-    if kind == "BLOB":
-        return f"from_base64(r.{name})"
-    return f"r.{name}" if read_as == kind else f"CAST(r.{name} AS {kind})"
+    return f"INSERT INTO {part.into} SELECT {', '.join(cells)} FROM ({source}) AS r{part.extra}", shape  # noqa: S608

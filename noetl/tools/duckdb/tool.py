@@ -43,7 +43,8 @@ class DuckDb(SqlTool):
     files](../operations.md#files): `read_csv('data/*.csv')` and `COPY ... TO 'out.csv'` start at
     the playbook's directory. A name that SQL computes reaches only what lies below it, or in
     `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where
-    they lie, not copied.
+    they lie, not copied. Rows of a SQL result (`{{ read }}` or `{{ read.rows }}`) have there the
+    `types` of that result; those of other lists follow their values.
 
     A database file is opened for each call and closed after it. One task at a time uses it for
     writing, among all workers of a machine that share `NOETL_HOME`; tasks with `read_only: true`
@@ -92,6 +93,7 @@ class DuckDb(SqlTool):
         source_files=("script",),
         suspends=True,
         by_reference=("rows", "tables"),
+        takes_rows=("tables",),
         credentials=("attach.*", "attach.*.auth"),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Mapping
 from typing import Literal
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from noetl import __version__
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services

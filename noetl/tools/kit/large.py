@@ -3,21 +3,23 @@ them into memory."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
 from noetl.errors import BadRequest, ToolError, Unavailable
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Column, Retention
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
+from noetl.tools.kit.columns import ColumnValues
 from noetl.usecases.ports import Results
 
 #: How a file is laid out: `text/csv` as PostgreSQL's COPY writes it, or one mapping on each line.
@@ -30,16 +32,8 @@ NEVER_INLINE: Final = -1
 #: How DuckDB writes it: rows that lie together are read together.
 PARQUET_OPTIONS: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
 
-_INT64: Final = 1 << 63
-#: Python's type of every value of a column → the column's type. Anything else, and any mixture, is
-#: JSON.
-_ALIKE: Final[Mapping[type, str]] = {
-    bool: "BOOLEAN",
-    int: "BIGINT",
-    float: "DOUBLE",
-    str: "VARCHAR",
-    bytes: "BLOB",
-}
+#: The same, where columns of JSON are texts with the JSON in them.
+NDJSON_OF_TEXTS: Final = "application/x-ndjson; json=text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,7 @@ class TableStore:
         are the same."""
         return bool(names) and all(names) and len({name.lower() for name in names}) == len(names)
 
-    def put(self, path: Path, form: TextType, columns: Sequence[Column]) -> JsonMap:
+    def put(self, path: Path, form: str, columns: Sequence[Column]) -> JsonMap:
         """The reference to the table in a text file. Raises ToolError, and BadRequest where it is
         none."""
         try:
@@ -111,7 +105,8 @@ class RowSpool:
         self._shelf = shelf
         self._names = names
         self._types = dict(types or {})
-        self._seen: list[set[type]] = [set() for _ in names]
+        self._seen = [ColumnValues() for _ in names]
+        self._holds_exact = False
         self._folder = scratch_folder(shelf)
         self._path = Path(self._folder.name, "rows.ndjson")
         self._file = self._path.open("w", encoding="utf-8")
@@ -134,10 +129,18 @@ class RowSpool:
         for name, value, seen in zip(self._names, row, self._seen, strict=True):
             if value is None:
                 continue
-            seen.add(_kind(value))
-            exact = type(value) is Decimal and name in self._types
-            cells[name] = str(value) if exact else json_safe(value, notes)
-        return json.dumps(cells) + "\n"
+            seen.add(value)
+            is_text = (type(value) is Decimal and name in self._types) or self._is_kept(name, value)
+            cells[name] = str(value) if is_text else json_safe(value, notes)
+        text = _encode(cells)
+        self._holds_exact = self._holds_exact or json.MARK in text
+        return text + "\n"
+
+    def _is_kept(self, name: str, value: object) -> bool:
+        """Whether a number that JSON does not have (NaN) goes on in the table, which nobody reads
+        as JSON."""
+        is_odd = type(value) is float and not isfinite(value)
+        return is_odd and self._shelf.inline_bytes == NEVER_INLINE and self._types.get(name) == "DOUBLE"
 
     def close(self) -> None:
         self._file.close()
@@ -148,26 +151,37 @@ class RowSpool:
         self._file.close()
         try:
             try:
-                return self._shelf.put(self._path, NDJSON, self._columns(self._types))
+                return self._put(self._types)
             except BadRequest:
                 # What no type can hold (infinite days, years before Christ) stays what it is as
                 # text.
-                return self._shelf.put(self._path, NDJSON, self._columns({}))
+                return self._put({})
         except BadRequest as error:
             raise ToolError("sql", f"The rows make no table: {error}", type="BadTable") from error
         finally:
             self._folder.cleanup()
 
-    def _columns(self, types: Mapping[str, str]) -> list[Column]:
-        columns = []
-        for name, seen in zip(self._names, self._seen, strict=True):
-            alike = _ALIKE.get(next(iter(seen)), "JSON") if len(seen) == 1 else "JSON"
-            columns.append(Column(name, types.get(name) or (alike if seen else "VARCHAR")))
-        return columns
+    def _put(self, types: Mapping[str, str]) -> JsonMap:
+        columns = [
+            Column(name, types.get(name) or seen.type)
+            for name, seen in zip(self._names, self._seen, strict=True)
+        ]
+        if not self._holds_exact:
+            return self._shelf.put(self._path, NDJSON, columns)
+        return self._shelf.put(self._spell_out(columns), NDJSON_OF_TEXTS, columns)
+
+    def _spell_out(self, columns: Sequence[Column]) -> Path:
+        """The rows with texts in the place of exact numbers, and of JSON: what reads JSON into a
+        table makes floats of numbers in it."""
+        documents = [column.name for column in columns if column.type == "JSON"]
+        path = Path(self._folder.name, "texts.ndjson")
+        with self._path.open(encoding="utf-8") as lines, path.open("w", encoding="utf-8") as file:
+            for line in lines:
+                cells = json.loads(line)
+                texts = {name: json.dumps(cells[name]) for name in documents if name in cells}
+                digits = {name: json.digits(one) for name, one in cells.items() if type(one) is Decimal}
+                file.write(json.dumps({**cells, **digits, **texts}) + "\n")
+        return path
 
 
-def _kind(value: object) -> type:
-    kind = type(value)
-    if kind is int and not -_INT64 <= value < _INT64:  # type: ignore[operator]  # it is an int
-        return Decimal
-    return bytes if kind in (bytearray, memoryview) else kind
+_encode: Final = json.encoder(typed=True, ensure_ascii=True)

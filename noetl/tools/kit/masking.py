@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, quote, quote_plus, unquote, unquote_plus, urlsplit
 
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome
 from noetl.usecases.credential_types import PUBLIC
@@ -161,7 +162,7 @@ class SecretMask:
                 return {self.text(key): self._mask(inner) for key, inner in value.items()}
             case list():
                 return [self._mask(inner) for inner in value]
-            case int() | float() if not isinstance(value, bool) and str(value) in self._texts:
+            case int() | float() | Decimal() if not isinstance(value, bool) and str(value) in self._texts:
                 return MASK
             case _:
                 return value
@@ -191,7 +192,7 @@ def _chunks(value: Json) -> Iterator[str]:
             pending.extend(current.values())
         elif isinstance(current, list):
             pending.extend(current)
-        elif isinstance(current, int | float) and not isinstance(current, bool):
+        elif isinstance(current, int | float | Decimal) and not isinstance(current, bool):
             texts.append(str(current))
         if size > _CHARS:
             yield "\n".join(texts)
@@ -208,7 +209,7 @@ def texts_of(value: Json) -> Iterator[str]:
         case str():
             yield value
             yield from _inside(value)
-        case int() | float():
+        case int() | float() | Decimal():
             yield str(value)
         case Mapping():
             for name, inner in value.items():

@@ -1,23 +1,24 @@
 """Values of user code as JSON: what is converted, and which value is to blame where it cannot be.
 
-Converted: tuples, dates and times (ISO 8601), Decimal (a number), UUID and paths (text),
-enumerations (their value), mappings, numpy scalars and arrays, keys that are numbers, booleans or
-null (text), circuits and other values of Cirq (text: their JSON). Frames are converted by a hook
-(see `frames`). Not converted, because the author should choose: sets, bytes, NaN, infinities,
-objects."""
+Kept: Decimal, with all of its digits. Converted: tuples, dates and times (ISO 8601), UUID and paths
+(text), enumerations (their value), mappings, numpy scalars and arrays, keys that are numbers,
+booleans or null (text), circuits and other values of Cirq (text: their JSON). Frames are converted
+by a hook (see `frames`). Not converted, because the author should choose: sets, bytes, NaN,
+infinities, objects."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 import enum
-import json
 import math
 import pathlib
 import sys
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+
+from noetl.facts import json
 
 #: Deepest nesting of lists and mappings in a result.
 MAX_DEPTH = 200
@@ -46,9 +47,7 @@ def dumps(value: Any, name: str = "result", hook: Convert | None = None) -> byte
     if _too_deep(value):
         raise NotJson(f"{name} is nested deeper than {MAX_DEPTH} levels, or contains itself.")
     try:
-        return json.dumps(
-            value, ensure_ascii=False, allow_nan=False, check_circular=False, default=change
-        ).encode()
+        return json.encoder(change, typed=True, separators=(", ", ": "))(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise NotJson(fault(value, change, name) or f"{name} has no JSON form: {error}.") from None
 
@@ -68,9 +67,6 @@ def convert(value: Any) -> Any:
     match value:
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
-        case decimal.Decimal():
-            whole = value.is_finite() and value == value.to_integral_value()
-            return int(value) if whole and value.adjusted() < MAX_DIGITS else float(value)
         case uuid.UUID() | pathlib.PurePath():
             return str(value)
         case enum.Enum():
@@ -133,7 +129,10 @@ def _fault_of_scalar(value: Any, change: Convert, path: str, depth: int) -> str:
             # log10(2) digits for each bit
             long = value.bit_length() * 0.30103 > MAX_DIGITS
             return f"{path} is an integer with more than {MAX_DIGITS} digits." if long else ""
-        case float():
+        case decimal.Decimal() if value.is_finite():
+            kept = json.exact(value) is not None
+            return "" if kept else f"{path} is {str(value)[:40]}, a number with more digits than are kept."
+        case float() | decimal.Decimal():
             name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
             return "" if math.isfinite(value) else f"{path} is {name}, which JSON cannot express."
         case set() | frozenset():

@@ -4,7 +4,6 @@ raises."""
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.nearest import nearest
 from noetl.facts.outcome import ErrorInfo, Outcome, failed

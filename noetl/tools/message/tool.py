@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.durations import compact
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded

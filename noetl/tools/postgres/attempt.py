@@ -4,6 +4,7 @@ wanted, and refuses statements that run programs."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
-from noetl.tools.postgres.read import QueryReader, is_read
+from noetl.tools.postgres.read import QueryReader, is_endless, is_read, known_types
 from noetl.tools.postgres.write import WriteLedger, write_rows
 from noetl.tools.sql.calls import RowCollector, SqlCall, StatementResult, result_of
 from noetl.tools.sql.text import BoundStatement, SqlToken, Statement, split
@@ -106,9 +107,12 @@ class PostgresAttempt:
         if cursor.description is None:
             return StatementResult([], [], max(cursor.rowcount, 0), cursor.statusmessage or "")
         names = unique_names(column.name for column in cursor.description)
-        rows = RowCollector(self._faults.place(index), names, self._order.bounds)
+        block = cursor.fetchall()
+        endless = any(map(is_endless, itertools.chain.from_iterable(block)))
+        types = known_types(names, cursor.description, endless=endless)
+        rows = RowCollector(self._faults.place(index), names, self._order.bounds, types)
         with contextlib.closing(rows):
-            rows.add(cursor.fetchall())
+            rows.add(block)
             return rows.answer(cursor.statusmessage or "")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.durations import compact
 from noetl.facts.json import Json
 from noetl.tools.sql.calls import SqlErrors

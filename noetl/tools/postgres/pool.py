@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 
 import psycopg2
 from psycopg2 import extensions
+from psycopg2.extras import register_default_json, register_default_jsonb
+
+from noetl.facts import json
 
 #: Process id and settings: a forked child never uses what its parent opened.
 _Key: TypeAlias = tuple[object, ...]
@@ -28,6 +31,8 @@ _TEMPORAL: Mapping[int, tuple[int, type[date] | type[time]]] = {
     1083: (1183, time),
     1266: (1270, time),
 }
+_STYLES = "SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'"
+_INTERVAL, _INTERVALS = 1186, 1187
 _DEFAULTS: Mapping[str, Any] = {
     "connect_timeout": "10",
     "application_name": "noetl",
@@ -113,6 +118,8 @@ def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connectio
         connection.autocommit = True
         for caster in _casters():
             extensions.register_type(caster, connection)
+        for register in (register_default_json, register_default_jsonb):
+            register(connection, loads=json.loads_exactly)
         _prepare(connection, timeout_s)
     except BaseException:
         connection.close()
@@ -123,7 +130,7 @@ def _open(settings: Mapping[str, str], timeout_s: float) -> extensions.connectio
 def _prepare(connection: extensions.connection, timeout_s: float) -> None:
     milliseconds = max(1, min(round(timeout_s * 1000), 2_147_483_647))
     with connection.cursor() as cursor:
-        cursor.execute(f"SET statement_timeout = {milliseconds}; SET datestyle = 'ISO'")
+        cursor.execute(f"SET statement_timeout = {milliseconds}; {_STYLES}")
     # Not the server's affair: what it said to the call before.
     connection.notices = []
 
@@ -146,12 +153,18 @@ def _is_reset(connection: extensions.connection) -> bool:
 
 
 def _casters() -> list[Any]:
-    """Dates and times as ISO 8601 text."""
-    casters: list[Any] = []
+    """Dates, times and intervals as ISO 8601 text."""
+    interval = extensions.new_type((_INTERVAL,), "ISOINTERVAL", _as_it_is)
+    casters: list[Any] = [interval, extensions.new_array_type((_INTERVALS,), "ISOINTERVALARRAY", interval)]
     for oid, (array, kind) in _TEMPORAL.items():
         plain = extensions.new_type((oid,), f"ISO{oid}", partial(_to_iso, kind))
         casters += [plain, extensions.new_array_type((array,), f"ISO{oid}ARRAY", plain)]
     return casters
+
+
+def _as_it_is(text: str | bytes | None, _cursor: extensions.cursor) -> str | None:
+    """`P1M-3DT4H`: a month is no number of days. PostgreSQL reads again what it wrote."""
+    return text if isinstance(text, str) else None
 
 
 def _to_iso(

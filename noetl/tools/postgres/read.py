@@ -13,12 +13,14 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from noetl.errors import BadRequest, ToolError
 from noetl.facts.reference import Column
 from noetl.facts.values import unique_names
+from noetl.tools.kit.columns import DIGITS, decimal_type
 from noetl.tools.kit.large import CSV, TableStore, scratch_folder
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.sql.calls import (
     ResultBounds,
     RowCollector,
     StatementResult,
+    kept_rows,
     refuse_too_large,
     refuse_too_many,
 )
@@ -60,8 +62,6 @@ _TYPES: Final[Mapping[int, str]] = {
 }
 _TEMPORAL: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _NUMERIC: Final = 1700
-#: Digits of the widest decimal of a table.
-_DIGITS: Final = 38
 _FIELD: Final = re.compile(r'("(?:[^"]|"")*+"|[^,"\n]*+)(?:,|\n)')
 
 
@@ -129,9 +129,7 @@ class QueryReader:
             if types is not None:
                 # What a type cannot hold after all goes the long way.
                 with contextlib.suppress(BadRequest):
-                    return StatementResult(
-                        table.names, shelf.put(table.path, CSV, types), table.count, status
-                    )
+                    return kept_rows(table.names, shelf.put(table.path, CSV, types), table.count, status)
         rows = RowCollector(self._faults.place(index), table.names, self._bounds, table.known)
         with contextlib.closing(rows):
             for block in table.rows(self._cursor):
@@ -152,12 +150,7 @@ class _Table:
     @property
     def known(self) -> dict[str, str]:
         """The types of those columns that a table can have as they are."""
-        found = {name: _type(column) for name, column in zip(self.names, self._columns, strict=True)}
-        return {
-            name: kind
-            for name, kind in found.items()
-            if kind is not None and not (self._endless and kind in _TEMPORAL)
-        }
+        return known_types(self.names, self._columns, endless=self._endless)
 
     def types(self, shelf: TableStore) -> list[Column] | None:
         """The columns of a table that reads the text itself; None where Python has to."""
@@ -186,10 +179,26 @@ class _Table:
                 yield [tuple(map(value, kinds, record)) for record in block]
 
 
+def known_types(
+    names: Sequence[str], columns: Sequence[extensions.Column], *, endless: bool
+) -> dict[str, str]:
+    """The types of those columns that a table can have as they are; `endless`: a date may be in it
+    that only PostgreSQL has."""
+    found = {name: _type(column) for name, column in zip(names, columns, strict=True)}
+    return {
+        name: kind for name, kind in found.items() if kind is not None and not (endless and kind in _TEMPORAL)
+    }
+
+
+def is_endless(cell: object) -> bool:
+    """Whether a value may be a date that only PostgreSQL has."""
+    return type(cell) is str and ("infinity" in cell or " BC" in cell)
+
+
 def _type(column: extensions.Column) -> str | None:
     if column.type_code == _NUMERIC:
         digits, scale = column.precision, column.scale
-        fits = digits is not None and scale is not None and 0 < digits <= _DIGITS and 0 <= scale <= digits
+        fits = digits is not None and scale is not None and 0 < digits <= DIGITS and 0 <= scale <= digits
         return f"DECIMAL({digits},{scale})" if fits else None
     from psycopg2 import extensions  # see `Postgres`
 
@@ -271,6 +280,7 @@ def decimals(path: Path, width: int, places: Sequence[int], scratch: Path) -> di
     fitting: dict[int, str] = {}
     for number, at in enumerate(places):
         whole, scale, plain = found[3 * number : 3 * number + 3]
-        if plain and whole + scale <= _DIGITS:
-            fitting[at] = f"DECIMAL({whole + scale},{scale})"
+        kind = decimal_type(whole, scale)
+        if plain and kind is not None:
+            fitting[at] = kind
     return fitting

@@ -82,8 +82,8 @@ class Postgres(SqlTool):
     `NOETL_INLINE_BYTES`) never are a list in the worker: they become a Parquet table of the result
     store, and `rows` is the reference to it; `row_count` and `columns` stay readable. What
     templates read from it is the same as from a small answer. Statements that only ask for rows are
-    copied (`COPY ... TO STDOUT`), run once, and keep the types of PostgreSQL; arrays, intervals and
-    the like become JSON. Instants are in UTC there.
+    copied (`COPY ... TO STDOUT`), run once, and keep the types of PostgreSQL; arrays and the like
+    become JSON, intervals text. Instants are in UTC there.
 
     `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while
     it runs is the server's to refuse: connect as a role that is no superuser and not in
@@ -114,10 +114,13 @@ class Postgres(SqlTool):
         effects="external",
         description="Runs SQL on PostgreSQL and yields {rows, row_count, columns, command_0, ...}.",
         result="""
-            `{rows, row_count, columns, command_0, command_1, ...}`. `rows` are mappings. Each statement's
-            answer is `command_<n>`; the top level is the last one's. Numbers are numbers, times ISO 8601
-            texts, `jsonb` is JSON, bytes are base64. Where two columns differ only by case, and where there
-            is no store, more than 1,000,000 rows or more text than a result may have are a `limit` error.
+            `{rows, row_count, columns, types, command_0, command_1, ...}`. `rows` are mappings, `types` those
+            of the columns, in their order, by DuckDB's names (`DECIMAL(12,2)`, `TIMESTAMPTZ`), however many
+            rows there are. Each statement's answer is `command_<n>`; the top level is the last one's. Numbers
+            are numbers, `numeric` with all digits (in a column without a scale all have as many behind the
+            point), times and intervals ISO 8601 texts, `jsonb` is JSON, bytes are base64.
+            Where two columns differ only by case, and where there is no store, more than 1,000,000 rows or
+            more text than a result may have are a `limit` error.
         """,
         errors="""
             They are of kind `sql`, `connection`, `auth` or `timeout`; `outcome.pg` holds `{sqlstate,

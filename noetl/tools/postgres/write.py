@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
+from noetl.tools.sql.batches import batches
 from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
-from noetl.tools.sql.rows import TableWrite, batches, quote
+from noetl.tools.sql.rows import TableWrite, quote
 from noetl.tools.sql.text import BoundStatement
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class WriteLedger:
                     where.execution_id,
                     where.step,
                     call.task,
-                    None if started is None else json.dumps(started),
+                    None if started is None else json.dumps(started, typed=True),
                 ),
             )
             if self._cursor.rowcount == 1:
@@ -240,7 +241,7 @@ class WriteLedger:
         with self._faults.explain(f"The result cannot be entered into {TABLE}"):
             self._cursor.execute(
                 f"UPDATE {self._target} SET result = %s::json WHERE idempotency_key = %s",  # noqa: S608 - quoted
-                (json.dumps(result), self._call.idempotency_key),
+                (json.dumps(result, typed=True), self._call.idempotency_key),
             )
         if self._cursor.rowcount != 1:
             raise ToolError(

@@ -16,6 +16,7 @@ from noetl.net.model import Effects
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls, StopSignal
+from noetl.tools.kit.columns import plain_type, settle, types_of
 from noetl.tools.kit.large import RowSpool, TableStore, shelf_of
 from noetl.tools.kit.scripts import Script, Scripts
 from noetl.tools.sql.config import SqlConfig, all_texts
@@ -40,12 +41,15 @@ class StatementResult:
     rows: Sequence[Mapping[str, Json]] | JsonMap
     row_count: int
     status: str
+    #: Of the columns, in their order (see `noetl.tools.kit.columns`).
+    types: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Json]:
         return {
             "rows": self.rows if isinstance(self.rows, Mapping) else list(self.rows),
             "row_count": self.row_count,
             "columns": list(self.columns),
+            "types": list(self.types),
             "status": self.status,
         }
 
@@ -101,18 +105,30 @@ class RowCollector:
         """Whether the rows go to a table."""
         return self._spool is not None
 
-    def answer(self, status: str) -> StatementResult:
-        """Once all rows have come. Raises ToolError where they cannot be kept."""
+    def answer(self, status: str, known: Mapping[str, str] | None = None) -> StatementResult:
+        """Once all rows have come (`known`: the types of few). Raises ToolError where they cannot
+        be kept."""
         self.add([])  # where nothing is to stay inline that holds of no rows, too
         if self._spool is not None:
-            return StatementResult(self._names, self._spool.store(), self._count, status)
+            return kept_rows(self._names, self._spool.store(), self._count, status)
         rows = self._dicts or as_dicts(self._names, self._raw, self._bounds.notes)
-        return StatementResult(self._names, rows, self._count, status)
+        raw = self._raw or [tuple(row.values()) for row in self._dicts]
+        known = {**(self._types or {}), **(known or {})}
+        types = types_of(self._names, raw, known)
+        for name in types.keys() - known.keys():
+            settle(rows, name, types[name])
+        return StatementResult(self._names, rows, self._count, status, list(types.values()))
 
     def close(self) -> None:
         """Drops what was not asked for."""
         if self._spool is not None:
             self._spool.close()
+
+
+def kept_rows(names: Sequence[str], reference: JsonMap, count: int, status: str) -> StatementResult:
+    """The answer whose rows are a table of the result store."""
+    columns = reference["preview"]["columns"]
+    return StatementResult(names, reference, count, status, [plain_type(one["type"]) for one in columns])
 
 
 def refuse_too_many(place: str, count: int) -> None:
@@ -150,11 +166,11 @@ def _weight(values: Iterable[object]) -> int:
 
 
 def result_of(answers: Sequence[StatementResult]) -> dict[str, Json]:
-    """`{rows, row_count, columns, command_0, command_1, ...}`; the top level is the last
+    """`{rows, row_count, columns, types, command_0, command_1, ...}`; the top level is the last
     statement's."""
     commands = [answer.as_json() for answer in answers]
     last = commands[-1]
-    top = {name: last[name] for name in ("rows", "row_count", "columns")}
+    top = {name: last[name] for name in ("rows", "row_count", "columns", "types")}
     return top | {f"command_{index}": command for index, command in enumerate(commands)}
 
 

@@ -79,6 +79,11 @@ class WritePlan:
         row = f"FROM (SELECT {', '.join(marks)}) AS r WHERE true"
         return f"INSERT INTO {self.into} SELECT {self.values(cells)} {row}{self.extra}"
 
+    def number_of(self, row: JsonMap) -> int:
+        """Which of all rows it is, from 0."""
+        every = (one for page in self.write.pages() for one in page)
+        return next(number for number, one in enumerate(every) if one == row)
+
     def parts(self) -> Iterator[WritePlan]:
         """The rows, those together that are written by one statement: in order, as long as they
         name the same columns. Raises ToolError(client_error)."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Lazy
 from noetl.tools.kit.references import load_reference, pages, rows_of
 from noetl.tools.sql.config import Missing, SqlConfig
 from noetl.usecases.ports import Results
 
-#: Rows, and characters of JSON text, that one statement carries at most.
-_ROWS = 5_000
-_CHARACTERS = 4_000_000
 _LONGEST_NAME = 128
 _PART = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
@@ -217,19 +214,3 @@ def _one_of_each(rows: Sequence[JsonMap], key: tuple[str, ...], missing: Missing
         earlier = last.pop(mark, None)
         last[mark] = row if earlier is None or missing != "keep" else {**earlier, **row}
     return list(last.values())
-
-
-def batches(rows: Sequence[JsonMap], columns: Sequence[str]) -> Iterator[str]:
-    """The rows as JSON lists of `{c0, c1, ...}` in the order of `columns`; a key that a row lacks
-    is null."""
-    texts: list[str] = []
-    size = 0
-    for row in rows:
-        text = json.dumps({f"c{index}": row.get(name) for index, name in enumerate(columns)})
-        if texts and (len(texts) >= _ROWS or size + len(text) > _CHARACTERS):
-            yield "[" + ",".join(texts) + "]"
-            texts, size = [], 0
-        texts.append(text)
-        size += len(text)
-    if texts:
-        yield "[" + ",".join(texts) + "]"

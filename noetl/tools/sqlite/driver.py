@@ -4,20 +4,22 @@ rows into a table."""
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.tools.sql.calls import ROWS, SqlErrors
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
-from noetl.tools.sql.plan import TableColumn, check_bytes, decode_rows, plan
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
 from noetl.tools.sql.rows import TableWrite, quote
 from noetl.tools.sql.text import Statement
 
@@ -28,6 +30,9 @@ _PROCESS_WIDE: Final = frozenset(
     {"soft_heap_limit", "hard_heap_limit", "temp_store_directory", "data_store_directory"}
 )
 _SHORTEST_S: Final = 0.01
+_INT64: Final = 1 << 63
+#: In the type of a column that keeps texts as they are; others make numbers of them, if they can.
+_TEXTS: Final = ("CHAR", "CLOB", "TEXT", "BLOB")
 #: Names of errors that a second try may get past.
 _PASSING: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _NEAR: Final = re.compile(r'near "(.+)": syntax error')
@@ -110,8 +115,39 @@ def _explain_opening(path: Path | None, read_only: bool, error: Exception) -> To
 
 
 def bindable(value: Json) -> object:
-    """A value as the driver takes it: lists and mappings as JSON text."""
+    """A value as the driver takes it: lists and mappings as JSON text, exact numbers as a float
+    where that is the same number, else as text."""
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if Decimal(repr(number)) == value else json.digits(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
+
+
+def storable_row(values: Sequence[Json], part: WritePlan, number: Callable[[], int]) -> list[object]:
+    """The values of a row of `part` as their columns have them. Raises ToolError, which says the
+    `number` of the row, for a number that becomes another one there."""
+    stored = []
+    for value, kind, name in zip(values, part.types, part.names, strict=True):
+        try:
+            is_number = isinstance(value, Decimal | int)
+            stored.append(_storable(value, kind) if is_number else bindable(value))
+        except ArithmeticError as error:
+            place = f"Row {number()} (from 0): the column '{name}' ({kind})"
+            message = f"{place} cannot hold {str(value)[:60]}; make it a column of TEXT."
+            raise ToolError("sql", message, type="InexactNumber") from error
+    return stored
+
+
+def _storable(value: Decimal | int, kind: str) -> object:
+    """Raises ArithmeticError where the column cannot hold the number."""
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
+        return value
+    if not kind or any(word in kind for word in _TEXTS):
+        return json.digits(Decimal(value))
+    number = bindable(Decimal(value))
+    if not isinstance(number, float):
+        raise ArithmeticError(kind)
+    return number
 
 
 class SqliteErrors(SqlErrors):
@@ -178,8 +214,9 @@ def write_rows(connection: sqlite3.Connection, write: TableWrite) -> dict[str, J
     blobs = [kind for kind in planned.types if "BLOB" in kind]
     check_bytes(planned, blobs)
     for part in planned.parts():
-        rows = (list(map(bindable, row)) for row in decode_rows(part, blobs))
-        connection.executemany(part.insert_marks(), rows)
+        pairs = zip(part.rows, decode_rows(part, blobs), strict=True)
+        cells = (storable_row(values, part, partial(part.number_of, row)) for row, values in pairs)
+        connection.executemany(part.insert_marks(), cells)
     return write.result()
 
 

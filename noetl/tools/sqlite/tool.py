@@ -53,8 +53,10 @@ class Sqlite(SqlTool):
     `params` are those of [postgres](postgres.md). The file is named by [the rule for
     files](../operations.md#files), from the playbook's directory on. It gets a write-ahead log:
     readers do not wait for the writer. Foreign keys are enforced. Lists and mappings are bound as
-    JSON text. `ATTACH`, `VACUUM INTO`, extensions and settings of the whole process are refused,
-    and so is the database that the engine itself keeps, wherever it lies."""
+    JSON text. Exact numbers that no float is go into columns of text with all digits; a column of
+    numbers, which would make another number of one, is an error that names the row. `ATTACH`,
+    `VACUUM INTO`, extensions and settings of the whole process are refused, and so is the database
+    that the engine itself keeps, wherever it lies."""
 
     declaration = ToolDeclaration(
         kind="sqlite",

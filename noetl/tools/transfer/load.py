@@ -124,6 +124,8 @@ class Loader(ABC):
         self.call = call
         self.target = target
         self.staged = staged
+        #: What was left out of values that the target does not have.
+        self.notes: set[str] = set()
         key = target.keys if target.mode == "upsert" else ()
         self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, key, missing="null")
         if missing := next((name for name in target.keys if name not in staged.names), None):

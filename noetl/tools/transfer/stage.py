@@ -86,6 +86,14 @@ class TransferDeadline:
 
 
 @dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The reference to a table with the rows of a source, and what was left out of them."""
+
+    reference: JsonMap
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SourceReader:
     """Turns sources into tables, with the tools that read them."""
 
@@ -99,12 +107,10 @@ class SourceReader:
         for tool in (self.postgres, self.duckdb, self.sqlite, self.http):
             tool.close()
 
-    def table(self, call: Call, source: Source, deadline: TransferDeadline) -> JsonMap | Later:
-        """The reference to a Parquet table with the rows; Later where a database is in use. Raises
-        ToolError."""
+    def table(self, call: Call, source: Source, deadline: TransferDeadline) -> StagedRows | Later:
+        """The rows as a Parquet table; Later where a database is in use. Raises ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
-            found: JsonMap = source.ref
-            return found
+            return StagedRows(source.ref)
         tool, config = self._work(call, source)
         inner = replace(
             call,
@@ -118,7 +124,7 @@ class SourceReader:
             return came
         assert isinstance(came, Outcome)  # none of them calls a playbook
         if isinstance(source, HttpSource):
-            return self._spool(inner, _rows_at(came.result, source.path))
+            return StagedRows(self._spool(inner, _rows_at(came.result, source.path)))
         rows = came.result["rows"]
         if not is_reference(rows):
             raise ToolError(
@@ -127,7 +133,7 @@ class SourceReader:
                 "its case; rename one.",
                 type="RepeatedColumn",
             )
-        return dict(rows)
+        return StagedRows(dict(rows), tuple(came.meta.get("warnings", ())))
 
     def _work(self, call: Call, source: Source) -> _Work:
         given: dict[str, Any]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from noetl.atomic import replace_file
 from noetl.errors import ToolError
+from noetl.facts.json import Json
 from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb import tables as duckdb_tables
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = "noetl_chunk"
 _FETCH: Final = 5_000
-_INT64: Final = 1 << 63
+#: A type of exact numbers, and its digits; and how many a float has.
+_DECIMAL: Final = re.compile(r"DECIMAL\(([0-9]+),[0-9]+\)")
+_FLOAT_DIGITS: Final = 15
 _JSON: Final = ("json", "jsonb")
 #: Type of a table → of PostgreSQL; of all others JSON.
 _POSTGRES_TYPES: Final = {
@@ -115,7 +119,9 @@ class SqliteLoader(FileLoader):
         types = [column.type for column in columns]
         while rows := self._reader.fetchmany(_FETCH):
             for row in parse_json_columns(rows, types):
-                yield list(map(_sqlite_value, row))
+                cells = [_sqlite_value(cell, self.notes) for cell in row]
+                yield sqlite.storable_row(cells, self.plan, partial(int, first))
+                first += 1
 
     def interrupt(self) -> None:
         self.connection.interrupt()
@@ -126,19 +132,15 @@ class SqliteLoader(FileLoader):
             return "INTEGER"
         if kind in ("FLOAT", "DOUBLE"):
             return "REAL"
-        if kind.startswith("DECIMAL"):
-            return "NUMERIC"
+        if (found := _DECIMAL.fullmatch(kind)) is not None:
+            # A number of SQLite is a float, which has so many digits.
+            return "NUMERIC" if int(found[1]) <= _FLOAT_DIGITS else "TEXT"
         return "BLOB" if kind == "BLOB" else "TEXT"
 
 
-def _sqlite_value(cell: object) -> object:
-    """A value as SQLite has it: exact numbers and long ones as text, which a column of numbers
-    makes numbers again."""
-    if isinstance(cell, Decimal) or (isinstance(cell, int) and not -_INT64 <= cell < _INT64):
-        return str(cell)
-    if isinstance(cell, bytes | bytearray | memoryview):
-        return bytes(cell)
-    return sqlite.bindable(json_safe(cell))
+def _sqlite_value(cell: object, notes: set[str]) -> Json:
+    """A value as SQLite has it."""
+    return bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else json_safe(cell, notes)
 
 
 class PostgresLoader(Loader):
@@ -225,7 +227,10 @@ def _cell(name: str, kind: str, wanted: str) -> str:
         # A text for a document is JSON already: SQLite and CSV have no other form of it.
         return name
     if kind == "JSON":
-        return f"CAST({name} AS VARCHAR)" if is_json else f"({name} ->> '$')"
+        whole = f"CAST({name} AS VARCHAR)"
+        # To DuckDB a number that is taken out of JSON is a float.
+        text = f"CASE WHEN json_type({name}) IN ('VARCHAR', 'NULL') THEN {name} ->> '$' ELSE {whole} END"
+        return whole if is_json else text
     return f"CAST(to_json({name}) AS VARCHAR)" if is_json else name
 
 

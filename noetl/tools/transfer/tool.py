@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome, succeeded
 from noetl.facts.reference import Column
@@ -38,7 +38,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
-from noetl.tools.transfer.stage import SourceReader, TransferDeadline
+from noetl.tools.transfer.stage import SourceReader, StagedRows, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
 if TYPE_CHECKING:
@@ -79,10 +79,12 @@ class Transfer(Tool):
     its last chunk with the same rows; one that is made again under the same idempotency key does
     nothing. Others see the chunks as they are committed.
 
-    Exact numbers keep their digits, instants their instant (UTC). What a target does not have
-    becomes what is nearest: in SQLite booleans are 0 and 1, times, identifiers and documents texts;
-    in PostgreSQL lists and structures are `jsonb`, or arrays where the column is one; from SQLite a
-    column with values of several types is JSON."""
+    Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
+    shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
+    What a target does not have becomes what is nearest: in SQLite booleans are 0 and 1, times,
+    identifiers, documents and exact numbers with more than 15 digits texts; in PostgreSQL lists and
+    structures are `jsonb`, or arrays where the column is one; from SQLite a column with values of
+    several types is JSON."""
 
     declaration = ToolDeclaration(
         kind="transfer",
@@ -125,6 +127,7 @@ class Transfer(Tool):
         required=(("source",), ("target",)),
         suspends=True,
         by_reference=("source",),
+        takes_rows=("source",),
         credentials=("source.auth", "target.auth"),
     )
 
@@ -149,15 +152,17 @@ class Transfer(Tool):
             deadline = TransferDeadline(self.deadline(call), stop)
             known: str | None = checkpoint.get("staged")
             if known:
-                came = json.loads(known)
+                came: StagedRows | Later = StagedRows(
+                    json.loads(known), tuple(checkpoint.get("warnings", ()))
+                )
             else:
                 inner = replace(call, checkpoint=checkpoint.get("source"))
                 came = self._stage.table(inner, config.source, deadline)
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
-            again = {"staged": json.dumps(came)}
-            if known is None and _rows(came) > config.chunk_rows:
+            again = {"staged": json.dumps(came.reference), "warnings": list(came.warnings)}
+            if known is None and _rows(came.reference) > config.chunk_rows:
                 # What is read is in the log before the first of several chunks is written.
                 return Later(0.0, again)
             try:
@@ -174,9 +179,9 @@ class Transfer(Tool):
         self._stage.close()
 
     def _write(
-        self, call: Call, config: TransferConfig, reference: JsonMap, deadline: TransferDeadline
+        self, call: Call, config: TransferConfig, came: StagedRows, deadline: TransferDeadline
     ) -> Outcome:
-        results = self.services.results
+        results, reference, notes = self.services.results, came.reference, set(came.warnings)
         assert results is not None  # see `run`
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
@@ -194,6 +199,7 @@ class Transfer(Tool):
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
                     done = loader.load(config.chunk_rows, deadline)
+                    notes |= loader.notes
         result: dict[str, Json] = {
             "rows": done.total,
             "row_count": done.total,
@@ -205,7 +211,7 @@ class Transfer(Tool):
         }
         if isinstance(config.target, ResultTarget):
             result["ref"] = reference
-        return succeeded(result)
+        return succeeded(result, {"warnings": sorted(notes)} if notes else {})
 
     @contextlib.contextmanager
     def _loader(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from urllib.parse import urlencode
 from flask import request
 
 from noetl.errors import BadRequest
+from noetl.facts import json
 from noetl.facts.durations import read_instant
 from noetl.ui.filters import PERIODS
 from noetl.ui.site import Visitor

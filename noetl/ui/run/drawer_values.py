@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from noetl.errors import NoetlError
+from noetl.facts import json
 from noetl.facts.events import Event, LoopStarted
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Load, load_value

@@ -53,6 +53,23 @@ class TestTheCall:
         (call,) = play(task("a", config=config), names=Names(workload={"items": [1, None]})).tool.calls
         assert call.config == {"json": {"list": [[1, None], {"n": 1}], "text": "n=1"}}
 
+    def test_rows_of_a_sql_result_come_with_their_types_where_the_kind_takes_rows(self) -> None:
+        rows = [{"n": 1}]
+        read = {"rows": rows, "columns": ["n"], "types": ["BIGINT"], "row_count": 1}
+        config = {
+            "tables": {
+                "a": "{{ read.rows }}",
+                "b": "{{ read.rows | list }}",
+                "c": "{{ old.rows }}",
+                "d": [1],
+            },
+            "data": "{{ read.rows }}",
+        }
+        names = Names(workload={"read": read, "old": {"rows": rows, "columns": ["n"]}})
+        (call,) = play(task("a", config=config, takes_rows=("tables",)), names=names).tool.calls
+        typed = {"rows": rows, "columns": ["n"], "types": ["BIGINT"]}
+        assert call.config == {"tables": {"a": typed, "b": rows, "c": rows, "d": [1]}, "data": rows}
+
     def test_what_a_tool_returned_is_never_rendered_again(self) -> None:
         story = play(task("a"), task("b", args={"v": "{{ a }}"}), scripts={"a": [ok("{{ 1 + 1 }}")]})
         assert story.tool.calls[-1].args == {"v": "{{ 1 + 1 }}"}

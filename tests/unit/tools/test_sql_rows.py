@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from noetl.errors import ToolError
 from noetl.pipeline.model import Call, Where
 from noetl.tools.kit.calls import RunningCalls
+from noetl.tools.sql.batches import batches
 from noetl.tools.sql.calls import ResultBounds, RowCollector
 from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.plan import TableColumn, plan
-from noetl.tools.sql.rows import TableWrite, batches, quote, write_of
+from noetl.tools.sql.rows import TableWrite, quote, write_of
 from noetl.tools.sql.text import split
 from tests.waiting import GUARD_S
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 import pytest
 
+from noetl.facts import json
 from noetl.facts.values import json_safe, unique_names
 from noetl.tools.sql.calls import StatementResult, result_of
 
@@ -16,8 +16,10 @@ from noetl.tools.sql.calls import StatementResult, result_of
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (Decimal("10.00"), 10),
-        (Decimal("1.5"), 1.5),
+        (Decimal("10.00"), Decimal("10.00")),
+        (Decimal("1.5"), Decimal("1.5")),
+        (Decimal("12345678901234567.25"), Decimal("12345678901234567.25")),
+        (Decimal("10"), 10),
         (Decimal("12345678901234567890"), 12345678901234567890),
         (True, True),
         (datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC), "2026-01-02T03:04:05.000600+00:00"),
@@ -58,7 +60,7 @@ def test_columns_of_one_name_are_told_apart() -> None:
 
 
 def test_the_top_level_is_the_last_statement() -> None:
-    first = StatementResult(["a"], [{"a": 1}], 1, "SELECT 1")
+    first = StatementResult(["a"], [{"a": 1}], 1, "SELECT 1", ["BIGINT"])
     last = StatementResult([], [], 3, "UPDATE 3")
 
     result = result_of([first, last])
@@ -66,5 +68,12 @@ def test_the_top_level_is_the_last_statement() -> None:
     assert result["rows"] == []
     assert result["row_count"] == 3
     assert result["columns"] == []
-    assert result["command_0"] == {"rows": [{"a": 1}], "row_count": 1, "columns": ["a"], "status": "SELECT 1"}
+    assert result["types"] == []
+    assert result["command_0"] == {
+        "rows": [{"a": 1}],
+        "row_count": 1,
+        "columns": ["a"],
+        "types": ["BIGINT"],
+        "status": "SELECT 1",
+    }
     assert result["command_1"]["status"] == "UPDATE 3"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import resource
 import shutil
@@ -18,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from .... import processes
+from ....facts import json
 from . import python_code, requests
 
 CHANNEL, OUT, ERR = 3, 4, 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ....facts import json
 from ...kit import plain
 from .control import Control, Lease, RunnerGone, RunnerSettings
 from .exchange import Exchange, Listen, NoAnswer, ignore_output
@@ -261,7 +261,7 @@ os.register_at_fork(after_in_child=_forget_all)
 
 def encode_request(request: Request, show: Callable[[Path], Path]) -> bytes:
     """The message of a request, as JSON; `show` is how its files are called where it is read."""
-    return json.dumps(request.message(show), default=_convert).encode()
+    return json.dumps(request.message(show), typed=True, default=_convert).encode()
 
 
 def put_tables(value: Any, written: Mapping[str, Any], files: Sequence[Path], keep: KeepFrame) -> Any:

@@ -4,7 +4,6 @@ ends it at its deadline or a limit."""
 from __future__ import annotations
 
 import codecs
-import json
 import os
 import select
 import time
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .... import processes
+from ....facts import json
 from ....facts.durations import compact
 from .control import Lease
 from .requests import HEADER, CodeLimits, PrintedText, send_frame

@@ -9,7 +9,6 @@ import difflib
 import errno
 import importlib
 import inspect
-import json
 import linecache
 import os
 import sys
@@ -18,6 +17,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ....facts import json
 from ...kit import plain
 from . import distributions, frames, responses, returns
 from .requests import CodeError, PythonRequest
@@ -125,7 +125,7 @@ def _read_inputs(request: Mapping[str, Any]) -> dict[str, Any]:
             read.add(name)
         else:
             with open(path, "rb") as file:
-                inputs[name] = json.load(file)
+                inputs[name] = json.loads(file.read())
     if sort is not None:
         for name in inputs.keys() - read:
             inputs[name] = frames.to_frame(name, inputs[name], sort)

@@ -3,7 +3,6 @@ and values of a playbook as header fields, queries and forms."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
