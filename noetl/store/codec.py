@@ -32,7 +32,7 @@ UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
 #: one that does not say it: then it is left out, and versions that pass over nothing read it.
 LATER: Final[Mapping[type[Any], Mapping[str, Json]]] = {
     SignalReceived: {"about": None},
-    StepScheduled: {"queue": None},
+    StepScheduled: {"queue": ""},
 }
 
 #: Class of every type in the log.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,10 @@ def test_what_events_say_since_is_left_out_where_it_says_nothing(file: Path) -> 
         if name in known and (new := set(now) - set(known[name]) - left_out.get(name, set()))
     }
     assert more == {}, "name them in `LATER`, with what they are of an event that does not say it"
+
+
+def test_what_is_left_out_is_what_a_reader_takes_it_for() -> None:
+    defaults = {record: {one.name: one.default for one in fields(record)} for record in LATER}
+    assert {
+        record: {name: defaults[record][name] for name in says} for record, says in LATER.items()
+    } == LATER

@@ -71,6 +71,9 @@ def _codes(subject: Subject) -> Iterator[_TaskCode]:
 
 
 def _yields(tree: ast.Module) -> bool:
+    """Whether it says what it yields, or comes to no end where it could."""
+    if tree.body and isinstance(tree.body[-1], ast.Raise):
+        return True
     nodes = list(ast.walk(tree))
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
     return not (_bound(nodes) | named & _BINDING).isdisjoint(_YIELDING | _BINDING) or _returns(tree)

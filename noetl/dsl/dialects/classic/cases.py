@@ -13,7 +13,7 @@ from noetl.dsl.read.origins import Rewritten, Tree
 from noetl.dsl.read.report import ProblemReport
 
 _OF_THE_WHOLE: Final = re.compile(r"""["'](loop\.\w+|step\.(?!exit["'])\w+)["']""")
-_OF_EACH: Final = re.compile(r"""["'](call\.\w+|step\.exit)["']""")
+_OF_EACH: Final = re.compile(r"""["']((call|tool)\.\w+|step\.exit)["']""")
 #: Ends of iterations are called `call.done` and `call.error` alone; `step.exit` is either.
 _EXITED: Final = re.compile(r"""\bevent\.name\s*==\s*(["'])step\.exit\1""")
 _EXIT: Final = re.compile(r"""(["'])step\.exit\1""")
