@@ -1,5 +1,8 @@
 """Pages and answers leave compressed where the client takes that. Streams leave as they come, and
-files as they lie there."""
+files as they lie there.
+
+A page may hold the key of its forms beside what its address says. Who would guess the one from the
+length of the answer (BREACH) needs other sites' requests to carry its cookie, which is strict."""
 
 from __future__ import annotations
 

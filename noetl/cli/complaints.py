@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 import click
 
-from noetl.dsl.problems import severity_of
 from noetl.errors import (
     BadRequest,
     ConfigError,
@@ -106,6 +105,8 @@ def warn_of_playbook(warnings: Iterable[JsonMap], file: str) -> None:
 
 
 def _is_note(warning: JsonMap) -> bool:
+    from noetl.dsl.problems import severity_of  # the language is slow to import, and most starts need none
+
     code = warning.get("code")
     return code is not None and severity_of(code) == "note"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -90,13 +92,28 @@ def _show_processes(settings: Settings, *, as_json: bool) -> int:
 
 
 def _read_processes(settings: Settings) -> Sequence[WorkerRow]:
-    """The processes whose signs of life are in the settings' database; none where it cannot be
-    read, which the health of the API tells of."""
+    """The processes whose signs of life are in the settings' database, but for those of this
+    machine that were killed since; none where it cannot be read, which the health of the API tells
+    of."""
     try:
         with bootstrap.read_database(settings) as tx:
-            return [] if tx is None else tx.workers.alive(bootstrap.now() - SEEN)
+            rows = [] if tx is None else tx.workers.alive(bootstrap.now() - SEEN)
     except NoetlError:
         return []
+    return [row for row in rows if not _is_gone(row)]
+
+
+def _is_gone(row: WorkerRow) -> bool:
+    host, _, pid = row.name.rpartition(":")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it runs as another user
+    return False
 
 
 def _has_scheduler(processes: Sequence[WorkerRow]) -> bool:

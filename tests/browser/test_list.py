@@ -40,7 +40,7 @@ def test_filters_narrow_the_list_while_one_types_and_stand_in_the_address(
     visit.page.reload()
     await_text(find_entry(visit.page, runs["failed"]), "failed")
     expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
-    visit.page.get_by_role("link", name="path: */fails").click()
+    visit.page.get_by_role("link", name="Playbook: */fails").click()
     await_text(find_entry(visit.page, runs["well"]), "completed")
 
 

@@ -75,7 +75,7 @@ workflow:
     """\
 workflow:
 - step: start
-  loop: {in: [1, 2], iterator: i, mode: parallel, spec: {reduce: {ctx.rows: append}}}
+  loop: {in: [1, 2], iterator: i, mode: parallel, spec: {reduce: {ctx.rows: append, ctx.why: last}}}
   tool: {kind: http, url: '{{ i }}', retry: [{when: '{{ error.retryable }}', then: {max_attempts: 3, backoff: linear}}, {when: '{{ result.data.next }}', stop_when: '{{ result.data.done }}', then: {max_attempts: 9, next_call: {params: {p: 1}}, collect: {path: rows, strategy: append, into: rows}, per_iteration: {sink: {tool: {kind: noop}}}}}]}
   vars: {n: '{{ result.stats.total }}'}
   sink: [{kind: noop, input: {x: '{{ data.x }}'}}, {tool: python, code: 'result = data'}]

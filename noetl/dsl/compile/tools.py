@@ -74,11 +74,8 @@ def _task(
     shared = [*site.specs, *(path for _, path in entry.parts[:-1] or entry.parts if path[0] == "workbook")]
     if kind is None or not context.may_share(shared, entry.path):
         return None
-    configured, given = _config(context, entry, kind, site), _args(context, entry, site)
-    configured |= {
-        key: (keep_counting(value), path) for key, (value, path) in configured.items() if key in kind.quoted
-    }
-    configured, bare = compile_forms(context, kind, configured, site.step)
+    given = _args(context, entry, site)
+    configured, bare = compile_forms(context, kind, _config(context, entry, kind, site), site.step)
     config = {key: value for key, (value, _) in configured.items()}
     paths = {key: path for key, (_, path) in configured.items()}
     tools = [path for _, path in entry.parts]
@@ -127,10 +124,10 @@ def _task(
         effects=_effects(entry, kind, config),
         cache=compile_cache(context, entry, site),
     )
-    call = CompiledCall(
-        site.step or WORKBOOK, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at
+    step = site.step or WORKBOOK
+    context.notes.calls.append(
+        CompiledCall(step, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at)
     )
-    context.notes.calls.append(call)
     return task
 
 
@@ -184,7 +181,8 @@ def _config(
                 found[key] = value, (*path, key)
         if tool.name is not None and tool.kind == kind.kind and "name" in kind.schema.get("properties", {}):
             found["name"] = tool.name, (*path, "name")
-    return found
+    commands = {key: (keep_counting(found[key][0]), found[key][1]) for key in kind.quoted if key in found}
+    return found | commands
 
 
 def _args(context: Context, entry: ToolEntry, site: PipelineSite) -> dict[str, tuple[Template, Path]]:

@@ -77,7 +77,8 @@ workflow:
   - step: command
     tool:
       kind: shell
-      command: cat /etc/shadow; touch written; tr '\\0' ' ' < /proc/1/environ; exit 0
+      command: cat /etc/shadow; touch written; tr '\\0' ' ' < /proc/1/environ
+      spec: {errexit: false}
 """
 
 

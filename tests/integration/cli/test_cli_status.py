@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -62,7 +64,13 @@ def test_processes_that_were_started_by_themselves_are_listed(cli: Cli) -> None:
 
 
 def test_a_deployment_without_a_scheduler_is_not_well_and_is_told_what_to_start(cli: Cli) -> None:
-    see(row("host:2", "worker", "http"), row("host:1", "scheduler", "scheduler", ago_s=3600))
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    see(
+        row("host:2", "worker", "http"),
+        row("host:1", "scheduler", "scheduler", ago_s=3600),
+        row(f"{socket.gethostname()}:{killed.pid}", "scheduler", "scheduler"),
+    )
     ended = cli("status")
     assert ended.code == 1
     assert "start `noetl scheduler`" in ended.out

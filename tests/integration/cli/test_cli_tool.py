@@ -38,10 +38,10 @@ def test_a_kind_is_shown_with_every_key_and_an_example(cli: Cli) -> None:
     keys = {key["name"]: key for key in shown["keys"]}
     assert keys["busy_timeout"] == {
         "name": "busy_timeout",
-        "type": "number",
+        "type": "number or text",
         "required": False,
         "default": 30.0,
-        "description": "Seconds to wait for others that use the file.",
+        "description": "How long to wait for others that use the file.",
     }
     assert "table" in shown["one_of"][0]
     text = cli("tool", "show", "sqlite").out
