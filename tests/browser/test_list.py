@@ -61,7 +61,7 @@ def test_a_look_that_was_asked_for_before_a_filter_does_not_take_its_place(
     with visit.page.expect_response(lambda answer: "fails" in answer.url):
         held[0].continue_()
     settle(visit.page)
-    assert find_entry(visit.page, runs["well"]).count() == 0
+    expect(find_entry(visit.page, runs["well"])).to_have_count(0)
     await_text(find_entry(visit.page, runs["failed"]), "failed")
 
 

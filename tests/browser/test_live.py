@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from noetl.usecases import inspect
 from noetl.usecases.signals import SignalRequest, send_signal
@@ -48,7 +49,7 @@ def test_an_open_execution_shows_how_it_goes_on_and_keeps_what_is_typed(live: St
     for verb, status in (("pause", "paused"), ("resume", "waiting")):
         live.post(f"executions/{execution}/{verb}")
         await_text(other.page.locator(".facts"), status)
-        assert visit.page.get_by_label("Reason").input_value() == "half a senten"
+        expect(visit.page.get_by_label("Reason")).to_have_value("half a senten")
     visit.page.get_by_role("button", name="Approve").click()
     await_text(facts, "completed")
     (answer,) = inspect.report(live.rt, execution).result["answers"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from playwright.sync_api import expect
 
 from . import untrusted
 from .axe import check_axe
@@ -65,7 +66,7 @@ def test_without_javascript_the_list_is_there_and_filtered(site: Site, shown: Sh
     visit.page.locator("label", has_text="failed").first.click()
     visit.page.get_by_role("button", name="Filter").click()
     await_text(find_entry(visit.page, shown.failed), "failed")
-    assert find_link(visit.page, shown.well).count() == 0
+    expect(find_link(visit.page, shown.well)).to_have_count(0)
 
 
 def test_without_javascript_an_execution_says_its_status_and_its_error(

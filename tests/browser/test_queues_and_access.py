@@ -166,7 +166,7 @@ def test_a_new_token_is_gone_for_who_goes_back_and_forth(filled: Site, look: Loo
     page.go_back()
     await_text(page.get_by_text("Make a token"), "")
     assert text not in page.content()
-    assert page.locator("[data-once]").count() == 0
+    expect(page.locator("[data-once]")).to_have_count(0)
     again = _make_token(page, "twice")
     page.get_by_role("link", name="I have copied it").click()
     await_text(page.locator("tr", has_text="twice"), "good")
@@ -184,7 +184,7 @@ def test_what_was_typed_for_a_token_stays_where_it_is_refused(filled: Site, look
     page.get_by_role("button", name="Make it").click()
     await_text(page.get_by_role("dialog"), "is no name for a principal")
     page.keyboard.press("Escape")
-    assert page.get_by_label("For whom").input_value() == "not a name"
+    expect(page.get_by_label("For whom")).to_have_value("not a name")
 
 
 def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> None:
@@ -201,7 +201,7 @@ def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> 
     await_text(row, "password, username")
     assert "canary-pass" not in page.content()
     page.get_by_role("link", name="Replace mail").click()
-    assert page.get_by_label("password").input_value() == ""
+    expect(page.get_by_label("password")).to_have_value("")
     page.go_back()
     page.get_by_role("button", name="Delete mail").click()
     await_text(page.get_by_role("dialog"), "Delete the credential mail?")

@@ -118,7 +118,9 @@ def test_circuits_are_for_everybody(
 ) -> None:
     visit = look(site.url, size=size, dark=dark, still=True)
     assert visit.open(circuits) == 200
-    assert visit.page.get_by_role("img", name="Diagram of the circuit: 2 qubits, 3 operations").count() == 1
+    expect(
+        visit.page.get_by_role("img", name="Diagram of the circuit: 2 qubits, 3 operations")
+    ).to_have_count(1)
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size[0]
     check_axe(visit.page)
     visit.shoot(f"circuits-{size[0]}")

@@ -147,7 +147,7 @@ def test_filters_and_the_other_order_leave_nothing_of_the_rows_before(
     page.get_by_label("Type").select_option("loop.done")
     await_text(page.get_by_role("status").filter(has_text="1 of"), f"1 of {head_version:,} events")
     assert len(_versions(page)) == 1
-    assert page.locator(".events tbody").count() == 1
+    expect(page.locator(".events tbody")).to_have_count(1)
     page.get_by_label("Type").select_option("")
     _await_inside(_row(page, head_version))
     page.get_by_label("Order").select_option("oldest")
@@ -208,7 +208,7 @@ def test_without_scripts_the_log_is_read_by_page(
     shown = page.locator(".events tr[id]")
     assert 100 < shown.count() <= 200
     page.get_by_role("link", name="Older").click()
-    assert shown.count() == 100
+    expect(shown).to_have_count(100)
     expect(_row(page, head_version)).to_have_count(0)
     page.get_by_role("link", name="Newest").click()
     expect(_row(page, head_version)).to_be_visible()

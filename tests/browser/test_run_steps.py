@@ -85,8 +85,8 @@ def test_each_step_says_what_became_of_it_and_what_led_there(site: Site, run: st
     for step, fate in (("kept", "taken"), ("dropped", "missed")):
         expect(_row(visit.page, step).locator(".arc")).to_have_class(re.compile(fate))
     lines = visit.page.locator(".wire")
-    assert lines.count() == 3
-    assert visit.page.locator(".wire.taken").count() == 2
+    expect(lines).to_have_count(3)
+    expect(visit.page.locator(".wire.taken")).to_have_count(2)
     visit.shoot("run")
 
 
@@ -166,7 +166,7 @@ def test_without_javascript_one_goes_event_by_event(site: Site, run: str, look: 
     visit = look(site.url, scripts=False)
     open_execution(visit, run)
     last = _version(visit.page)
-    assert visit.page.get_by_role("button", name="Play").count() == 0
+    expect(visit.page.get_by_role("button", name="Play")).to_have_count(0)
     visit.page.get_by_role("link", name="One event back").click()
     assert _version(visit.page) == last - 1
     visit.page.get_by_role("link", name="To the first event").click()

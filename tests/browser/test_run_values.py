@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 from . import untrusted
 from .axe import check_axe
@@ -100,7 +101,7 @@ def test_a_large_table_is_paged_through_without_javascript(site: Site, shows: st
     await_text(visit.page.get_by_role("cell", name="customer 0", exact=True), "customer 0")
     visit.page.get_by_role("link", name="Next").click()
     await_text(visit.page.get_by_role("cell", name="customer 50", exact=True), "customer 50")
-    assert visit.page.get_by_role("cell", name="customer 0", exact=True).count() == 0
+    expect(visit.page.get_by_role("cell", name="customer 0", exact=True)).to_have_count(0)
     assert "rows 51 to 100 of 30,000" in read_text(visit.page)
     visit.shoot("values-table")
 

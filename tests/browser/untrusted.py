@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 #: Each of them sets `window.pwned` where a page takes it for markup.
 MARKUP: Final = (
@@ -68,5 +68,5 @@ PLAYBOOK: Final = json.dumps(
 def check_nothing_ran(page: Page) -> None:
     """Fails where the page took something for markup, or for the direction of its own text."""
     assert page.evaluate("typeof window.pwned") == "undefined"
-    assert page.locator("[onerror], [onload], [href^='javascript:']").count() == 0
+    expect(page.locator("[onerror], [onload], [href^='javascript:']")).to_have_count(0)
     assert page.evaluate(_FIND_UNSEEN) == []

@@ -1,5 +1,5 @@
 """What tests must not hold: a clock, a short patience, a port that is not theirs, processes of
-others. A busy machine, or a neighbour, would fail them.
+others, one look at a page. A busy machine, or a neighbour, would fail them.
 
 Each rule is a function that yields the lines on which it finds something. What it cannot see (a
 patience that another module names, a nap that is computed) it leaves to the reader. What may stay
@@ -35,6 +35,8 @@ PROCESSES: Final = {"psutil.process_iter", "psutil.pids"}
 LISTINGS: Final = {"os.listdir", "os.scandir"}
 #: Methods whose only argument by position is a patience.
 WAITS: Final = {"wait", "join", "result", "communicate", "acquire", "settimeout"}
+#: What Playwright's locators say of this moment.
+LOOKS: Final = {"count", "input_value", "inner_text", "text_content"}
 WAITS_MS: Final = {"set_default_timeout", "set_default_navigation_timeout"}
 
 _NAP: Final = re.compile(r"(?:\b|pg_)sleep[ (]\s*(\d[\d_]*\.?\d*|\.\d+)")
@@ -142,6 +144,17 @@ def look_ups(source: Source) -> Iterator[int]:
             yield line
 
 
+def looks(source: Source) -> Iterator[int]:
+    """Elements of a page that are counted or read once, where the page may still be on its way."""
+    for node in source.nodes:
+        match node:
+            case ast.Assert(
+                test=ast.Compare(left=ast.Call(func=ast.Attribute(attr=name), args=[]), ops=[ast.Eq()])
+            ):
+                if name in LOOKS:
+                    yield node.lineno
+
+
 def _is_short(number: float | None, floor: float = FLOOR) -> bool:
     """Whether it is below the floor. Zero is a look, and waits for nothing."""
     return number is not None and 0 < number < floor
@@ -155,6 +168,7 @@ RULES: Final[Mapping[Callable[[Source], Iterator[int]], str]] = {
     waits: f"leave the patience out, or give GUARD_S of tests/waiting.py; {FLOOR} s is the least",
     naps: "let the code come to a Gate of tests/gates.py; what stands for ever sleeps 600 s and is ended",
     ports: "take free_port() of tests/ports.py, or listen on 0 and read the port",
+    looks: "let Playwright wait for it: expect(...).to_have_count(...), to_have_value(...), to_have_text(...)",
     look_ups: "know processes by their pid, or by a mark of the test's own",
 }
 ADVICE: Final = {rule.__name__: advice for rule, advice in RULES.items()}

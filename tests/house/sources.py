@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 WORDS: Final = re.compile(
     r"sleep|timeout|\btime\b|select\.|\.(?:wait|join|result|communicate|acquire)\([\w.]+\)"
     r"|\bport=|--port|\.bind\(|psutil|pgrep|pkill|killall|\bps\b|/proc"
+    r"|\.(?:count|input_value|inner_text|text_content)\(\) =="
 )
 
 

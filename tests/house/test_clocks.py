@@ -59,6 +59,11 @@ BAD = {
         'run(["noetl", "server", "--port", "8642"])',
         'run("noetl server --port=8642")',
     ],
+    "looks": [
+        'assert page.locator("tr").count() == 100',
+        "shown = page.rows\nassert shown.count() == 0",
+        'assert page.get_by_label("Reason").input_value() == "because"',
+    ],
     "look_ups": [
         "import psutil; psutil.process_iter()",
         "from psutil import pids; pids()",
@@ -106,6 +111,11 @@ GOOD = {
         "serve(port=free_port())",
         'run(["noetl", "server", "--port", "0"])',
         'run(["noetl", "server", "--port", str(port)])',
+    ],
+    "looks": [
+        'assert text.count("a") == 2',
+        'expect(page.locator("tr")).to_have_count(100)',
+        "assert 100 < rows.count() < 200",
     ],
     "look_ups": ["import psutil; psutil.Process(pid)", 'Path("/proc/self").iterdir()', 'run(["ps", "-p", pid])', 'say("https ends")'],
 }  # fmt: skip
