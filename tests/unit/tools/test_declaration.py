@@ -77,6 +77,7 @@ def test_class_variables_are_read_into_the_declaration() -> None:
         "declares",
         "may_be_empty",
         "names_result",
+        "takes_rows",
     }
 
 
