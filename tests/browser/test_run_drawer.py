@@ -82,14 +82,29 @@ def test_a_fork_is_begun_in_a_dialog(site: Site, run: str, look: Look) -> None:
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text("Fork before run end#1?")
     expect(dialog).to_contain_text("start, each")
-    dialog.get_by_label("Variables that are to be otherwise").fill("n: [1")
+    dialog.get_by_label("Changed variables").fill("n: [1")
     visit.expect("400")
     dialog.get_by_role("button", name="Fork").click()
     expect(dialog.get_by_role("alert")).to_contain_text("must be a mapping")
-    dialog.get_by_label("Variables that are to be otherwise").fill("n: 1")
+    dialog.get_by_label("Changed variables").fill("n: 1")
     dialog.get_by_role("button", name="Fork").click()
     visit.page.wait_for_url(lambda url: "/executions/" in url and run not in url)
     expect(visit.page.get_by_role("link", name=run)).to_be_visible()
+
+
+def test_a_plan_is_shown_again_before_a_retry_of_something_else(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(f"{page_of(run)}?step=each")
+    visit.page.get_by_role("button", name="Retry from here").click()
+    dialog = visit.page.get_by_role("dialog")
+    retry = dialog.get_by_role("button", name="Retry", exact=True)
+    dialog.get_by_label("Repeat these calls").check()
+    expect(retry).to_be_enabled()
+    dialog.get_by_label("Iterations of loops").select_option("all")
+    expect(retry).to_be_disabled()
+    dialog.get_by_role("button", name="Show the plan again").click()
+    expect(retry).to_be_enabled()
+    expect(dialog.get_by_label("Iterations of loops")).to_have_value("all")
 
 
 def test_without_javascript_a_step_is_read_and_run_again(site: Site, run: str, look: Look) -> None:
@@ -108,7 +123,7 @@ def test_without_javascript_a_step_is_read_and_run_again(site: Site, run: str, l
     assert f"as execution {run} went" in read_text(visit.page)
     visit.page.go_back()
     visit.page.get_by_role("button", name="Retry from here").click()
-    visit.page.get_by_label("They may be made again").check()
+    visit.page.get_by_label("Repeat these calls").check()
     visit.page.get_by_role("button", name="Retry", exact=True).click()
     assert "retry of" in read_text(visit.page)
 
