@@ -158,6 +158,19 @@ def test_a_request_that_fails_says_so_beside_what_was_clicked(site: Site, run: s
     expect(alert).to_have_count(0)
 
 
+def test_a_click_that_is_refused_says_why_beside_it(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(page_of(run))
+    link = visit.page.get_by_role("link", name="each", exact=True)
+    link.evaluate(
+        "one => { one.href = one.href.replace('step=each', 'step=nowhere'); htmx.process(one.parentNode); }"
+    )
+    visit.expect("404|400")
+    link.click()
+    expect(visit.page.locator(".request-failed")).to_contain_text("nowhere")
+    expect(link).to_be_visible()
+
+
 def test_what_was_printed_is_read_downwards_and_from_its_end(site: Site, look: Look) -> None:
     printing = """
 workflow:

@@ -98,8 +98,17 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
   if (is_asked_for(detail)) say_failed(detail.elt, "The server cannot be reached. Nothing was changed: try again.");
 });
 document.addEventListener("htmx:responseError", ({ detail }) => {
-  if (is_asked_for(detail) && detail.xhr.status >= 500) say_failed(detail.elt, `The server failed (${detail.xhr.status}). Look whether it was done before you try again.`);
+  // Of a filter (400), and in a dialog, what is wrong is shown as a part of the page.
+  const is_shown = detail.xhr.status === 400 || detail.target === dialog;
+  if (!is_asked_for(detail) || (is_shown && detail.xhr.status < 500)) return;
+  say_failed(detail.elt, detail.xhr.status < 500 ? find_refusal(detail.xhr) : `The server failed (${detail.xhr.status}). Look whether it was done before you try again.`);
 });
+
+// What a page about an error says.
+function find_refusal({ responseText, status }) {
+  const page = new DOMParser().parseFromString(responseText, "text/html");
+  return page.querySelector(".fault")?.textContent ?? `The server refused it (${status}).`;
+}
 
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target === dialog && !dialog.open) dialog.showModal();
