@@ -26,7 +26,7 @@ with pause_collector():
     from noetl.api.identity import needs_token, recognize
     from noetl.api.issuers import open_issuer
     from noetl.api.limits import BodyDeadline, RequestLimit
-    from noetl.api.problems import MEDIA_TYPE, status_of
+    from noetl.api.problems import MEDIA_TYPE, no_route, status_of
     from noetl.api.streams import open_stream
     from noetl.config import Settings
     from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, ToolError, Unavailable
@@ -73,6 +73,7 @@ def make_site(rt: Runtime, settings: Settings) -> Site:
         status_of=status_of,
         open_artifact=lambda execution_id, key: open_artifact(settings.artifacts, execution_id, key),
         admit_start=lambda: rt.backlog.admit(rt.store, rt.clock(), settings.backlog),
+        say_lost=no_route,
         flower=settings.flower,
         flower_auth=settings.flower_auth,
     )

@@ -160,7 +160,7 @@ def _http(error: HTTPException) -> AnyResponse:
             detail = f"{request.method} is not possible at {request.path}; allowed: {allowed}."
             return problem(code, "method-not-allowed", detail, headers={"Allow": allowed})
         case NoRoute():
-            return _no_route()
+            return no_route()
         case _:
             return problem(code, HTTPStatus(code).phrase.lower().replace(" ", "-"), _sentence(code, error))
 
@@ -172,7 +172,8 @@ def _sentence(code: int, error: HTTPException) -> str:
     return error.description or HTTPStatus(code).phrase
 
 
-def _no_route() -> Response:
+def no_route() -> Response:
+    """There is nothing at the address of the request; it names the nearest one."""
     rules = {str(rule) for rule in current_app.url_map.iter_rules() if rule.endpoint != "static"}
     # What all of them begin with is no likeness.
     known = {rule.removeprefix(PREFIX): rule for rule in sorted(rules)}

@@ -30,13 +30,13 @@ SHOWN = 50
 
 
 @click.command(epilog="Example: noetl audit --principal ci --since 24h")
-@click.option("--principal", metavar="NAME", help="Only what this one asked for, like ci or os:ada.")
+@click.option("--principal", metavar="NAME", help="Only requests of this principal, like ci or os:ada.")
 @click.option(
     "--action", metavar="NAME", help="Only this, or what begins with it and a dot: token.created, token."
 )
 @execution_option("--execution", "Only what was asked of this execution (id or key).")
 @click.option(
-    "--request", "request_id", metavar="ID", help="Only what this request (X-Request-ID) asked for."
+    "--request", "request_id", metavar="ID", help="Only of this request (X-Request-ID)."
 )
 @click.option("--since", metavar="INSTANT", help="From then on: 2026-01-31T12:00:00Z, or 1h for an hour ago.")
 @click.option("--until", metavar="INSTANT", help="Before that.")

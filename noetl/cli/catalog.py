@@ -63,8 +63,8 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--version", metavar="N", type=click.IntRange(min=1), help="Which version; the newest unless given."
 )
-@click.option("--inputs", is_flag=True, help="Print what it takes instead.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON: the text, and what it takes.")
+@click.option("--inputs", is_flag=True, help="Print its inputs instead.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON: the text, and the inputs.")
 def show(path: str, version: int | None, inputs: bool, as_json: bool) -> None:
     """Print a playbook as it was registered."""
     with open_runtime() as rt:

@@ -78,7 +78,7 @@ def _cancel_part(
         else:
             control.cancel_step(rt, execution_id, step or "", iteration, reason)
             what = f"{step}" if iteration is None else f"iteration {iteration} of {step}"
-    click.echo(f"{execution_id}: the end of {what} is asked for.")
+    click.echo(f"{execution_id}: {what} is being cancelled.")
 
 
 @click.command(epilog="Example: noetl execution pause 1234567890123")

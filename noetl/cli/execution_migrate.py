@@ -31,7 +31,7 @@ from noetl.usecases.runtime import Runtime
 @where_option
 @click.option("--playbook", "file", type=click.Path(path_type=Path), help="To this text of the playbook.")
 @click.option("--version", metavar="N|latest", help="To this version; else to the newest.")
-@click.option("--dry-run", is_flag=True, help="Print what would stand and what would run; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be kept and what would run; change nothing.")
 @click.option("--yes", is_flag=True, help="Calls that may have had effects may be made again.")
 @as_json_option
 @click.pass_context

@@ -7,6 +7,7 @@ from typing import Final
 
 from noetl.cli.plan_steps import IN, Line, columns
 from noetl.cli.run import explain as describe_error
+from noetl.facts.task_names import find_task_name
 from noetl.history.accounts import (
     Asked,
     Explanation,
@@ -207,13 +208,12 @@ def _reuse(run: RunAccount) -> Iterator[Line]:
 
 
 def _task(task: TaskAccount) -> Line:
+    name = f"task {task.task}" if find_task_name(task.task) else "its task"
     tries = f" after {task.attempts} attempts" if task.attempts > 1 else ""
     on = ", and the pipeline went on" if task.went_on else ""
     error = f"{on}; last error: {say_error(task.error)}" if task.error is not None else ""
     error += f", {say_origin(task.reused)}" if task.reused is not None else ""
-    return Line(
-        f"task {task.task}: {task.status}{tries}{error}", "bad" if task.status == "failed" else "plain"
-    )
+    return Line(f"{name}: {task.status}{tries}{error}", "bad" if task.status == "failed" else "plain")
 
 
 def _policies(run: RunAccount) -> Iterator[Line]:

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "credential": ("noetl.cli.credential:credential", "Keep credentials, encrypted."),
     "token": ("noetl.cli.token:token", "Give people and programs tokens."),
     "whoami": ("noetl.cli.whoami:whoami", "Say who commands are to a server."),
-    "audit": ("noetl.cli.audit:audit", "Say who asked for what, and when."),
+    "audit": ("noetl.cli.audit:audit", "Show who did what, and when."),
     "tool": ("noetl.cli.tool:tool", "List the installed tools, explain one, try one."),
     "db": ("noetl.cli.db:db", "Create, upgrade and check the database."),
     "server": ("noetl.cli.services:server", "Run the REST API."),

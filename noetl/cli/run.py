@@ -40,6 +40,7 @@ from noetl.facts import json
 from noetl.facts.business_key import OnConflict
 from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
+from noetl.facts.task_names import find_task_name
 from noetl.usecases import catalog, inspect
 from noetl.usecases.ports import ENDED, PlaybookRow
 from noetl.usecases.runtime import Runtime
@@ -314,7 +315,7 @@ def count_reused(step: JsonMap) -> list[str]:
 def describe_warning(warning: JsonMap, file: str = "") -> str:
     """`file:line: warning: message (step, task, count; hint)`."""
     line = f"{file}:{warning['line']}: " if file and warning["line"] else ""
-    about = [f"{key} {warning[key]}" for key in ("step", "task") if warning[key]]
+    about = [f"{key} {warning[key]}" for key in ("step", "task") if _is_named(key, warning)]
     if (warning["count"] or 1) > 1 and about:
         about.append(f"{warning['count']} times")
     place = f" ({', '.join(about)})" if about else ""
@@ -330,13 +331,19 @@ def explain(error: JsonMap, file: str = "") -> str:
         if in_file
         else ("step", "task", "iteration", "item", "attempt", "line")
     )
-    place = ", ".join(_place(name, error) for name in names if error.get(name) is not None)
+    place = ", ".join(_place(name, error) for name in names if _is_named(name, error))
     kind = error.get("type") or error.get("kind")
     return (
         (f"{file}:{error['line']}: " if in_file else "")
         + f"{word('error', 'red')}: {kind}: {error['message']}"
         + (f" ({place})" if place else "")
     )
+
+
+def _is_named(name: str, about: JsonMap) -> bool:
+    """Whether that part of the place of an error or a warning is known, and says something."""
+    value = about.get(name)
+    return bool(find_task_name(value)) if name == "task" else value is not None
 
 
 def _place(name: str, error: JsonMap) -> str:

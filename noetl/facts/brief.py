@@ -22,16 +22,21 @@ MASK: Final = "***"
 def brief(value: Json, most: int = MOST) -> str:
     """`value` as compact JSON (a text as it is) of at most `most` characters. Secrets, and what
     stands under a name that secrets have (`password`), are hidden."""
-    part = _part(value, _LEVELS)
+    part = _shorten(value, most) if isinstance(value, str) else _part(value, _LEVELS)
     text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def _shorten(text: str, most: int) -> str:
+    """At most one character more than `most`: enough to see that there are more."""
+    return MASK if MARK in text else text[: most + 1]
+
+
 def _part(value: Any, levels: int) -> Json:
     match value:
         case str():
-            return MASK if MARK in value else value[: MOST + 1]
+            return _shorten(value, MOST)
         case bool() | int() | float() | None:
             return value
         case Mapping() if is_secret(value):

@@ -3,14 +3,18 @@ that ended."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from noetl.facts.approvals import SoughtApproval
 from noetl.facts.brief import brief
 from noetl.facts.durations import compact
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import ErrorInfo
+
+#: A part of a second, in an instant of ISO 8601.
+_FRACTION: Final = re.compile(r"(?<=:\d\d)\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,12 @@ class Awaited:
             return self.approval.describe()
         if self.callback:
             return "callback"
-        return due_at or self.until or compact(self.seconds or 0.0)
+        return _to_seconds(due_at or self.until) or compact(self.seconds or 0.0)
+
+
+def _to_seconds(instant: str | None) -> str | None:
+    """Nobody who waits for it reads microseconds."""
+    return instant and _FRACTION.sub("", instant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ def _why_ran(here: Evidence, one: StepAccount) -> str:
     ending = how.get(one.standing, "") + (f" ({last.reason})" if last.reason else "")
     ending += _cancelled_behind(last) if one.standing == "done" else ""
     error = f": {_sentence(last.error['message'])}" if last.error else ""
-    return f"{begin}{ending}{error}."
+    return f"{begin}{ending}{error}".removesuffix("…") + ("…" if error.endswith("…") else ".")
 
 
 def _cancelled_behind(run: RunAccount) -> str:

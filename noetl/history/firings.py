@@ -107,13 +107,13 @@ def _reuse(here: Evidence, reuse: Reuse | None, events: Iterable[Event]) -> str:
         return ""
     source = reuse.execution_id or here.state.source_id
     copies = sum(isinstance(one.fact, e.TaskDone) and one.draft.origin is not None for one in events)
-    stand = "1 result of a task stands" if copies == 1 else f"{copies} results of tasks stand"
+    kept = "1 result of a task" if copies == 1 else f"{copies} results of tasks"
     if reuse.how == "whole":
-        return f"what run {reuse.run_id} of execution {source} recorded stands in for it: {stand}"
+        return f"reused from run {reuse.run_id} of execution {source}: {kept}"
     if reuse.run_id is None:
-        return f"no run of execution {source} stands in for it: {reuse.reason}"
-    part = f"; {stand}" if copies else ""
-    return f"run {reuse.run_id} of execution {source} does not stand in for it: {reuse.reason}{part}"
+        return f"no run of execution {source} is reused: {reuse.reason}"
+    part = f"; {kept} reused" if copies else ""
+    return f"run {reuse.run_id} of execution {source} is not reused: {reuse.reason}{part}"
 
 
 def _first(events: Iterable[Event], *kinds: type) -> Event | None:

@@ -120,7 +120,7 @@ _ALL: Final = (
         _may("parent_iteration", "integer", "the iteration that called it"),
         _may("source_id", "id", "the execution that it runs again, or is a fork of"),
         _may("key", "text", "its business key"),
-        _must("created_at", "instant", "when it was asked for"),
+        _must("created_at", "instant", "when it was started"),
         _may("started_at", "instant", "when its first token was put down"),
         _may("ended_at", "instant", "when it ended"),
         _may("duration_ms", "double", "from `created_at` to `ended_at`"),
@@ -265,7 +265,7 @@ _ALL: Final = (
         _may("dedup_key", "text", "makes the same fact recorded twice impossible"),
         _must("schema", "integer", "version of the payload's shape"),
         _may("origin", "text", "the event of another execution that it is a copy of"),
-        _may("principal", "text", "who asked for it, of what was asked for from outside"),
+        _may("principal", "text", "who caused it, of what came from outside"),
         _may("request_id", "text", "the request in which it was asked for"),
     ),
     _table(

@@ -26,7 +26,7 @@ _ABOUT: Final[Mapping[Act, str]] = {
     "cancelled, with all that they called.",
     "pause": "What runs comes to its end; nothing new begins until they are resumed.",
     "resume": "They go on where they were paused.",
-    "retry": "A new execution begins for each where it failed. What went well stands and is not done again.",
+    "retry": "A new execution begins for each where it failed. Steps that succeeded are kept.",
 }
 
 

@@ -21,6 +21,8 @@ PERIODS: Final[Mapping[str, str]] = {
     "-7d": "the last week",
     "-30d": "the last 30 days",
 }
+#: Says of called executions that they are not shown.
+HIDDEN: Final = "hidden"
 #: How people know each filter: the label of its field, and its chip.
 LABELS: Final[Mapping[str, str]] = {
     "status": "Status",
@@ -36,9 +38,12 @@ LABELS: Final[Mapping[str, str]] = {
     "waiting": "Waits for",
     "principal": "Started by",
     "parent": "Called by",
+    "called": "Called executions",
     "source": "Descends from",
     "where": "Expression",
 }
+#: Those that are always in sight.
+_FIRST: Final = ("status", "path", "since", "error", "called")
 #: What would mean something else in a pattern.
 _SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 #: `name=value`, or `name` alone.
@@ -50,7 +55,8 @@ class Filters:
     """What was typed, as text; empty where nothing was.
 
     `path` may have `*`; `label` and `input` are `name=value` or `name`; `error` and `waiting` are
-    searched for; `where` is a filter as `noetl execution list --where` has it.
+    searched for; `called` is `hidden` where what others called is not shown; `where` is a filter as
+    `noetl execution list --where` has it.
     """
 
     status: tuple[str, ...] = ()
@@ -66,6 +72,7 @@ class Filters:
     waiting: str = ""
     principal: str = ""
     parent: str = ""
+    called: str = ""
     source: str = ""
     where: str = ""
 
@@ -113,7 +120,7 @@ class Filters:
     @property
     def has_more(self) -> bool:
         """Whether there are some beside those that are always in sight."""
-        return any(name not in ("status", "path", "since", "error") for name, _ in self.given())
+        return any(name not in _FIRST for name, _ in self.given())
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         yield from ((one.name, getattr(self, one.name)) for one in fields(self) if one.name != "status")
@@ -121,7 +128,13 @@ class Filters:
     def as_where(self) -> str | None:
         """All of them as one filter; None where there is none. What cannot be used is found by who
         reads it."""
-        parts = [*self._plain(), *self._named("label", self.label), *self._named("input", self.input)]
+        called = ["parent is null"] if self.called == HIDDEN else []
+        parts = [
+            *self._plain(),
+            *called,
+            *self._named("label", self.label),
+            *self._named("input", self.input),
+        ]
         if self.where:
             parts.append(f"({self.where})" if parts else self.where)
         return " and ".join(parts) or None

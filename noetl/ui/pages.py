@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, Flask
 
 from noetl.errors import NoetlError, Unauthenticated
+from noetl.facts.task_names import find_task_name
 from noetl.ui import acting, files, flower, listing, news, queues, signing, static_files
 from noetl.ui.access import page as access
 from noetl.ui.charts import say_span
@@ -16,8 +17,7 @@ from noetl.ui.fleet import grouped, operations, retrying
 from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
-from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error
-from noetl.ui.task_names import find_task_name
+from noetl.ui.site import FLOWER, KEY, Site, check_form, finish, show_error, show_lost
 from noetl.ui.visible import VisibleText
 
 
@@ -26,6 +26,7 @@ def register(app: Flask, site: Site) -> None:
     app.extensions[KEY] = site
     app.jinja_env.add_extension(VisibleText)
     app.register_blueprint(_make_blueprint())
+    app.register_error_handler(404, show_lost)
 
 
 def _make_blueprint() -> Blueprint:

@@ -55,8 +55,8 @@ def send_to_login(error: Unauthenticated) -> AnyResponse:
     """Who has not said who it is signs in first, and then sees what was asked for. Who has said it,
     and is not known, is told why."""
     if is_part():
-        # A redirection would put the form where the part was.
-        return Response(status=401, headers={"HX-Redirect": LOGIN})
+        # A redirection would put the form where the part was. The page says why one signs in again.
+        return Response(status=401, headers={"HX-Redirect": _current_page()})
     cookie = session_cookie(request.host)
     is_lost = any(is_in_url(*one) for one in request.args.items(multi=True))
     where = "/" if is_lost or request.method != "GET" else request.full_path.rstrip("?")
@@ -65,6 +65,11 @@ def send_to_login(error: Unauthenticated) -> AnyResponse:
     answer = show("login.html", 401, next=where, message=error.message)
     answer.delete_cookie(cookie, httponly=True, samesite="Lax", secure=is_secure(), path="/")
     return answer
+
+
+def _current_page() -> str:
+    """The page that a script of ours asks from."""
+    return own_path("/" + request.headers.get("HX-Current-URL", "").removeprefix(request.host_url))
 
 
 def _next() -> str:

@@ -68,6 +68,7 @@ class Site:
     events about something, and `status_of` is the HTTP status of an error, None for a defect.
     `flower` is where this server finds Flower (`http://127.0.0.1:5555`), and
     `flower_auth` the `name:password` that it asks for, empty for none.
+    `say_lost` answers a program that asked for an address that there is not.
     `open_artifact` opens the artifact of an execution that has that key, and raises NotFound,
     BadRequest and Unavailable. `admit_start` lets one start pass, and raises TooManyRequests where
     too much waits already. `parts`, `audience` and `kept` are those of this application.
@@ -81,6 +82,7 @@ class Site:
     flower: str
     open_artifact: Callable[[str, str], OpenArtifact]
     admit_start: Callable[[], None]
+    say_lost: Callable[[], Response]
     flower_auth: str = field(default="", repr=False)
     parts: KeptParts = field(default_factory=KeptParts)
     audience: NewsAudience = field(default_factory=NewsAudience)
@@ -141,6 +143,14 @@ def render(template: str, **names: Any) -> str:
 def is_part() -> bool:
     """Whether a script of a page asks, which wants to replace a part of it."""
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
+
+
+def show_lost(_: Exception) -> Response:
+    """What is said of an address that there is not: to a browser as a page."""
+    said = here().say_lost()
+    if request.accept_mimetypes.best_match([said.content_type, "text/html"]) != "text/html":
+        return said
+    return finish(show("error.html", 404, message=said.get_json()["detail"], title=_TITLES[404]))
 
 
 def show_error(error: NoetlError) -> Response:

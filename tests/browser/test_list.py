@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+import re
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -42,6 +43,24 @@ def test_filters_narrow_the_list_while_one_types_and_stand_in_the_address(
     expect(visit.page.get_by_label("Playbook")).to_have_value("*/fails")
     visit.page.get_by_role("link", name="Playbook: */fails").click()
     await_text(find_entry(visit.page, runs["well"]), "completed")
+
+
+def test_each_filter_is_a_step_of_the_way_back_and_what_is_typed_is_one(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url)
+    open_list(visit, *runs.values())
+    page = visit.page
+    page.get_by_label("Called executions").select_option("hidden")
+    expect(page).to_have_url(re.compile(r"\?called=hidden$"))
+    for text in ("*/f", "*/fails"):
+        page.get_by_label("Playbook").fill(text)
+        expect(page).to_have_url(re.compile(rf"path={re.escape(quote(text, safe='*'))}&"))
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"\?called=hidden$"))
+    await_text(find_entry(page, runs["well"]), "completed")
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"/$"))
 
 
 def test_a_look_that_was_asked_for_before_a_filter_does_not_take_its_place(
@@ -94,7 +113,7 @@ def test_without_javascript_one_is_asked_on_a_page_of_its_own(
 ) -> None:
     visit = look(site.url, scripts=False)
     open_list(visit, *runs.values())
-    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
+    visit.page.get_by_label(f"Select execution {runs['waiting']}").check()
     visit.page.get_by_role("button", name="Pause").click()
     await_text(visit.page.get_by_role("heading"), "Pause 1 execution?")
     visit.page.get_by_role("button", name="Pause 1 execution").click()
@@ -111,19 +130,19 @@ def test_those_that_one_chooses_are_cancelled_once_that_is_confirmed(
     visit = look(site.url)
     open_list(visit, *runs.values())
     expect(visit.page.get_by_role("button", name="Cancel")).to_be_hidden()
-    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
-    visit.page.get_by_label(f"Choose execution {runs['failed']}").check()
-    await_text(visit.page.locator(".chosen-count"), "2 chosen")
+    visit.page.get_by_label(f"Select execution {runs['waiting']}").check()
+    visit.page.get_by_label(f"Select execution {runs['failed']}").check()
+    await_text(visit.page.locator(".chosen-count"), "2 selected")
     visit.page.get_by_role("button", name="Cancel").click()
     dialog = visit.page.get_by_role("dialog")
     await_text(dialog, "Cancel 1 execution?")
-    await_text(dialog, "is left out: it has ended (failed)")
+    await_text(dialog, "is skipped: it has ended (failed)")
     visit.shoot("dialog-cancel")
     check_axe(visit.page)
     visit.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert inspect.execution(site.rt, runs["waiting"]).status == "paused", "it was not confirmed"
-    visit.page.get_by_label(f"Choose execution {runs['waiting']}").check()
+    visit.page.get_by_label(f"Select execution {runs['waiting']}").check()
     visit.page.get_by_role("button", name="Cancel").click()
     dialog.get_by_label("Reason").fill("enough")
     dialog.get_by_role("button", name="Cancel 1 execution").click()

@@ -145,10 +145,10 @@ def test_a_token_is_made_without_scripts(filled: Site, look: Look) -> None:
 
 
 def _make_token(page: Page, principal: str) -> str:
-    page.get_by_text("Make a token").click()
-    page.get_by_label("For whom").fill(principal)
+    page.get_by_text("New token").click()
+    page.get_by_label("Owner").fill(principal)
     page.get_by_label("read look at").check()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     text = page.get_by_label("Token", exact=True).input_value()
     assert _TOKEN.fullmatch(text)
     assert text.rpartition("_")[2] not in page.url
@@ -164,7 +164,7 @@ def test_a_new_token_is_gone_for_who_goes_back_and_forth(filled: Site, look: Loo
     check_axe(page)
     visit.open("/queues")
     page.go_back()
-    await_text(page.get_by_text("Make a token"), "")
+    await_text(page.get_by_text("New token"), "")
     assert text not in page.content()
     expect(page.locator("[data-once]")).to_have_count(0)
     again = _make_token(page, "twice")
@@ -178,21 +178,21 @@ def test_what_was_typed_for_a_token_stays_where_it_is_refused(filled: Site, look
     visit.expect("400")
     visit.open("/access?tab=tokens")
     page = visit.page
-    page.get_by_text("Make a token").click()
-    page.get_by_label("For whom").fill("not a name")
+    page.get_by_text("New token").click()
+    page.get_by_label("Owner").fill("not a name")
     page.get_by_label("read look at").check()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     await_text(page.get_by_role("dialog"), "is no name for a principal")
     page.keyboard.press("Escape")
-    expect(page.get_by_label("For whom")).to_have_value("not a name")
+    expect(page.get_by_label("Owner")).to_have_value("not a name")
 
 
 def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> None:
     visit = look(filled.url)
     visit.open("/access")
     page = visit.page
-    page.get_by_label("A new credential of type").select_option("basic")
-    page.get_by_role("button", name="Fill it in").click()
+    page.get_by_label("New credential of type").select_option("basic")
+    page.get_by_role("button", name="Continue").click()
     page.get_by_label("Name", exact=True).fill("mail")
     page.get_by_label("username").fill("ada")
     page.get_by_label("password").fill("canary-pass")
@@ -205,7 +205,7 @@ def test_a_credential_is_kept_replaced_and_deleted(filled: Site, look: Look) -> 
     page.go_back()
     page.get_by_role("button", name="Delete mail").click()
     await_text(page.get_by_role("dialog"), "Delete the credential mail?")
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     expect(row).to_have_count(0)
 
 

@@ -82,14 +82,29 @@ def test_a_fork_is_begun_in_a_dialog(site: Site, run: str, look: Look) -> None:
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text("Fork before run end#1?")
     expect(dialog).to_contain_text("start, each")
-    dialog.get_by_label("Variables that are to be otherwise").fill("n: [1")
+    dialog.get_by_label("Changed variables").fill("n: [1")
     visit.expect("400")
     dialog.get_by_role("button", name="Fork").click()
     expect(dialog.get_by_role("alert")).to_contain_text("must be a mapping")
-    dialog.get_by_label("Variables that are to be otherwise").fill("n: 1")
+    dialog.get_by_label("Changed variables").fill("n: 1")
     dialog.get_by_role("button", name="Fork").click()
     visit.page.wait_for_url(lambda url: "/executions/" in url and run not in url)
     expect(visit.page.get_by_role("link", name=run)).to_be_visible()
+
+
+def test_a_plan_is_shown_again_before_a_retry_of_something_else(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(f"{page_of(run)}?step=each")
+    visit.page.get_by_role("button", name="Retry from here").click()
+    dialog = visit.page.get_by_role("dialog")
+    retry = dialog.get_by_role("button", name="Retry", exact=True)
+    dialog.get_by_label("Repeat these calls").check()
+    expect(retry).to_be_enabled()
+    dialog.get_by_label("Iterations of loops").select_option("all")
+    expect(retry).to_be_disabled()
+    dialog.get_by_role("button", name="Show the plan again").click()
+    expect(retry).to_be_enabled()
+    expect(dialog.get_by_label("Iterations of loops")).to_have_value("all")
 
 
 def test_without_javascript_a_step_is_read_and_run_again(site: Site, run: str, look: Look) -> None:
@@ -108,7 +123,7 @@ def test_without_javascript_a_step_is_read_and_run_again(site: Site, run: str, l
     assert f"as execution {run} went" in read_text(visit.page)
     visit.page.go_back()
     visit.page.get_by_role("button", name="Retry from here").click()
-    visit.page.get_by_label("They may be made again").check()
+    visit.page.get_by_label("Repeat these calls").check()
     visit.page.get_by_role("button", name="Retry", exact=True).click()
     assert "retry of" in read_text(visit.page)
 
@@ -141,6 +156,19 @@ def test_a_request_that_fails_says_so_beside_what_was_clicked(site: Site, run: s
     button.click()
     expect(visit.page.get_by_role("dialog")).to_contain_text("Fork before run end#1?")
     expect(alert).to_have_count(0)
+
+
+def test_a_click_that_is_refused_says_why_beside_it(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    visit.open(page_of(run))
+    link = visit.page.get_by_role("link", name="each", exact=True)
+    link.evaluate(
+        "one => { one.href = one.href.replace('step=each', 'step=nowhere'); htmx.process(one.parentNode); }"
+    )
+    visit.expect("404|400")
+    link.click()
+    expect(visit.page.locator(".request-failed")).to_contain_text("nowhere")
+    expect(link).to_be_visible()
 
 
 def test_what_was_printed_is_read_downwards_and_from_its_end(site: Site, look: Look) -> None:

@@ -78,7 +78,7 @@ class Visit:
     def findings(self) -> list[str]:
         """What has been found so far and was not expected."""
         # Playwright hands over what has happened while it waits for something.
-        self.page.evaluate("0")
+        self._listen()
         return [one for one in self._findings if not any(re.search(each, one) for each in self._expected)]
 
     def await_heard(self, probe: Callable[[], Value], what: str) -> Value:
@@ -86,10 +86,14 @@ class Visit:
 
         def look() -> Value:
             # They run while Playwright waits for something.
-            self.page.evaluate("0")
+            self._listen()
             return probe()
 
         return until(look, what)
+
+    def _listen(self) -> None:
+        """Asks the page something, also one that is on its way to another."""
+        self.page.locator("html").wait_for(state="attached")
 
     def close(self) -> None:
         """Closes the window, and fails where it has met what nobody expected."""

@@ -26,7 +26,7 @@ class ShownRun:
 
 def show_run(row: RunRow) -> ShownRun:
     """An execution of a list, with all that its shape does not say."""
-    took = f", took {say_span(seconds)}" if (seconds := seconds_of(row)) is not None else ""
+    took = f", duration {say_span(seconds)}" if (seconds := seconds_of(row)) is not None else ""
     return ShownRun(
         row.execution_id,
         row.status,

@@ -113,9 +113,9 @@ def _seconds(row: ExecutionRow, now: datetime) -> float:
 
 
 def _say_run(row: ExecutionRow, took: float) -> str:
-    verb = "took" if row.status in ENDED else "for"
+    verb = "duration" if row.status in ENDED else "for"
     return (
-        f"{row.key or row.execution_id}: {row.status}, {verb} {say_span(took)}, asked for "
+        f"{row.key or row.execution_id}: {row.status}, {verb} {say_span(took)}, started "
         f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC, v{row.playbook_version}"
     )
 

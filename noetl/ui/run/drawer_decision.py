@@ -51,7 +51,7 @@ def _of_run(run: RunAccount) -> Iterator[Reason]:
     yield Reason("Why it ran", [*causes, *handled, *_rules(run.admission)])
     reuse = [run.reuse] if run.reuse else []
     ended = [run.reason] if run.reason else []
-    yield Reason("What stands in for it", [ReasonLine(text) for text in reuse])
+    yield Reason("Reuse", [ReasonLine(text) for text in reuse])
     more = [f"{run.policies_more} more rules matched"] if run.policies_more else []
     told = [ReasonLine(say_policy(one), version=one.version) for one in run.policies]
     yield Reason("Rules of its tasks that matched", [*told, *(ReasonLine(text) for text in more)])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from noetl.facts.logs import LogChunk, LogFilter, Stream
+from noetl.facts.task_names import find_task_name
 from noetl.ui.run.look import RunLook
-from noetl.ui.task_names import find_task_name
 from noetl.usecases import logs
 
 

@@ -41,7 +41,15 @@ class ShownWait:
         if look.at is None:
             sent = (f"noetl execution signal {look.execution_id} {shlex.quote(name)}" for name in signals)
             commands = [*commands_for(look.execution_id, wait), *sent]
-        return cls(who_waits(wait), join_awaited(wait), wait["since"], wait["until"], address, commands)
+        return cls(who_waits(wait), join_awaited(wait), wait["since"], _find_end(wait), address, commands)
+
+
+def _find_end(wait: JsonMap) -> str | None:
+    """When it has waited at the latest, where a time says so."""
+    moments = [one["due_at"] for one in wait["for"] if one["due_at"]]
+    is_bound = wait["mode"] == "any" or len(wait["for"]) == 1
+    ends = [wait["until"], *(moments if is_bound else ())]
+    return min(filter(None, ends), default=None)
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:

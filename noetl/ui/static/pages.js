@@ -1,11 +1,12 @@
-// What pages do beside what the server renders: local times, clocks that run, a choice of rows,
-// dialogs, and looking again when something has changed. Without it every page still works.
+// What pages do beside what the server renders: local times, clocks that run, dialogs, and looking
+// again when something has changed. Without it every page still works.
 "use strict";
 
 // --- times -----------------------------------------------------------------------------------------
 
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const YEAR = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+const ZONE = new Intl.DateTimeFormat(undefined, { timeZoneName: "longOffset" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 function say_instant(at) {
@@ -32,39 +33,18 @@ function show_times(within) {
   for (const one of within.querySelectorAll("time[datetime]")) one.textContent = say_instant(new Date(one.dateTime));
 }
 
+function say_zone(footer) {
+  const { timeZone } = ZONE.resolvedOptions();
+  const offset = ZONE.formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
+  footer.textContent = `Times are ${timeZone} (${offset}), where nothing else is said.`;
+}
+
 function run_clocks() {
   const now = Date.now();
   for (const one of document.querySelectorAll(".duration[data-since]")) {
     one.textContent = say_span(Math.max(0, now - new Date(one.dataset.since)) / 1000);
   }
 }
-
-// --- a choice of rows --------------------------------------------------------------------------------
-
-// Their ids: the server does not know them when it renders the rows again.
-const chosen = new Set();
-
-function show_chosen() {
-  for (const form of document.querySelectorAll("form.chosen")) {
-    const boxes = [...form.querySelectorAll("input[name=id]")];
-    for (const box of boxes) box.checked = chosen.has(box.value);
-    const count = boxes.filter((box) => box.checked).length;
-    form.classList.toggle("some", count > 0);
-    form.classList.add("scripted");
-    form.querySelector(".chosen-count").textContent = count + " chosen:";
-    const all = form.querySelector("[data-all]");
-    all.hidden = false;
-    all.checked = count > 0 && count === boxes.length;
-    all.indeterminate = count > 0 && count < boxes.length;
-  }
-}
-
-document.addEventListener("change", ({ target }) => {
-  if (target.closest("form.chosen") === null) return;
-  const boxes = target.matches("[data-all]") ? target.form.querySelectorAll("input[name=id]") : [target];
-  for (const box of boxes) chosen[target.checked ? "add" : "delete"](box.value);
-  show_chosen();
-});
 
 // --- dialogs -----------------------------------------------------------------------------------------
 
@@ -88,9 +68,7 @@ dialog.addEventListener("close", () => {
 
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (detail.elt.matches("[data-live]") && changedAt !== "") detail.headers["News-At"] = changedAt;
-  // An address says what is filtered, and nothing of what is not.
-  if (!detail.elt.matches("[data-tidy]")) return;
-  for (const [name, value] of [...detail.formData.entries()]) if (value === "") detail.formData.delete(name);
+  if (detail.elt.matches("[data-tidy]")) tidy(detail);
 });
 
 function dress(within) {
@@ -120,8 +98,17 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
   if (is_asked_for(detail)) say_failed(detail.elt, "The server cannot be reached. Nothing was changed: try again.");
 });
 document.addEventListener("htmx:responseError", ({ detail }) => {
-  if (is_asked_for(detail) && detail.xhr.status >= 500) say_failed(detail.elt, `The server failed (${detail.xhr.status}). Look whether it was done before you try again.`);
+  // Of a filter (400), and in a dialog, what is wrong is shown as a part of the page.
+  const is_shown = detail.xhr.status === 400 || detail.target === dialog;
+  if (!is_asked_for(detail) || (is_shown && detail.xhr.status < 500)) return;
+  say_failed(detail.elt, detail.xhr.status < 500 ? find_refusal(detail.xhr) : `The server failed (${detail.xhr.status}). Look whether it was done before you try again.`);
 });
+
+// What a page about an error says.
+function find_refusal({ responseText, status }) {
+  const page = new DOMParser().parseFromString(responseText, "text/html");
+  return page.querySelector(".fault")?.textContent ?? `The server refused it (${status}).`;
+}
 
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target === dialog && !dialog.open) dialog.showModal();
@@ -148,17 +135,6 @@ function find_live() {
 
 function look_again() {
   for (const one of find_live()) look(one.id);
-}
-
-// Whether somebody has begun to fill in a form of the part: looking again would take that away.
-function is_typed_in(part) {
-  const fields = [...part.querySelectorAll("form.asking :is(input, textarea, select)")];
-  return fields.some((one) => (one.type === "checkbox" ? one.checked !== one.defaultChecked : one.value !== find_default(one)));
-}
-
-function find_default(field) {
-  if (field.options === undefined) return field.defaultValue;
-  return ([...field.options].find((one) => one.defaultSelected) ?? field.options[0])?.value;
 }
 
 // Looks again at the part of that id: at once, or once it has rested.
@@ -279,21 +255,7 @@ setInterval(() => {
   for (const one of document.querySelectorAll("[data-live][data-ages]")) look(one.id);
 }, EVERY_MS);
 
-// --- what is shown once --------------------------------------------------------------------------------
-
-// All of it is marked, to be copied; it may have had the focus before this was read.
-function mark_once(target) {
-  if (target?.matches("input[data-once]")) target.select();
-}
-
-document.addEventListener("focusin", ({ target }) => mark_once(target));
-mark_once(document.activeElement);
-
-// Browsers keep pages as they were, for whoever goes back.
-addEventListener("pagehide", () => {
-  for (const one of document.querySelectorAll("[data-once]")) one.remove();
-});
-
 setInterval(run_clocks, 1000);
+say_zone(document.getElementById("zone"));
 dress(document);
 follow();

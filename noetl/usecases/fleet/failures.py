@@ -25,9 +25,10 @@ _FAILED: Final = OneOf("status", ("failed", "partial"))
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Executions that failed of the same. `sample` is the message of the newest one, `newest` are
-    ids and `paths` playbooks of some; `retried` counts those that were run again already, `times`
-    are when they ended, the newest first."""
+    """Executions that failed of the same. `sample` is the message of the newest one, and `is_alike`
+    says that all have it. `newest` are ids, with `keys` of those that have one, and `paths`
+    playbooks of some; `retried` counts those that were run again already, `times` are when they
+    ended, the newest first."""
 
     failure: FailurePattern
     sample: str
@@ -35,7 +36,9 @@ class FailureGroup:
     first_at: datetime
     count: int = 0
     retried: int = 0
+    is_alike: bool = True
     newest: list[str] = field(default_factory=list)
+    keys: dict[str, str] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
 
@@ -43,13 +46,20 @@ class FailureGroup:
         """Rows come newest first."""
         self.count += 1
         self.retried += retried
+        self.is_alike = self.is_alike and _message_of(row) == self.sample
         at = _ended(row)
         self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
         self.times.append(at)
         if len(self.newest) < SHOWN:
             self.newest.append(row.execution_id)
+            self.keys |= {row.execution_id: row.key} if row.key else {}
         if row.path not in self.paths and len(self.paths) < SHOWN:
             self.paths.append(row.path)
+
+    @property
+    def title(self) -> str:
+        """Their message where all have the same, else what their messages have in common."""
+        return self.sample if self.is_alike else self.failure.shape
 
     def as_json(self) -> dict[str, Json]:
         """`{fingerprint, kind, type, step, task, shape, sample, count, retried, first_at, last_at,
@@ -128,8 +138,12 @@ def _add(groups: dict[FailurePattern, FailureGroup], row: ExecutionRow, *, retri
     failure = failure_of(error)
     if failure not in groups:
         at = _ended(row)
-        groups[failure] = FailureGroup(failure, str(error.get("message") or ""), at, at)
+        groups[failure] = FailureGroup(failure, _message_of(row), at, at)
     groups[failure].add(row, retried=retried)
+
+
+def _message_of(row: ExecutionRow) -> str:
+    return str((row.error or {}).get("message") or "")
 
 
 def _ended(row: ExecutionRow) -> datetime:

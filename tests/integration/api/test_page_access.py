@@ -251,7 +251,7 @@ def test_a_token_is_shown_once(
     fields = {"principal": "ci", "scope": ["read", "run"], "paths": "etl/*, web", "groups": "ops data"}
     made = post(browser, "create_token", **fields, days="7", rate="100/minute")
     assert (made.status_code, made.headers["Cache-Control"]) == (201, "no-store")
-    assert "It is shown this once" in Page(made.text).text
+    assert "It is shown only once" in Page(made.text).text
     text = _token_in(made.text)
     principal = tokens.recognize(sim.rt, text)
     assert [str(one) for one in principal.grants] == ["read:etl/*", "read:web", "run:etl/*", "run:web"]

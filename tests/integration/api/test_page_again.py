@@ -64,7 +64,7 @@ def test_a_retry_shows_its_plan_and_starts_nothing(browser: FlaskClient, sim: Si
     assert asked.status_code == 200
     said = text_of(asked)
     assert "Retry from run tell#1?" in said
-    assert re.search(r"start ?stands ?pay ?stands ?tell ?runs again ?asked for", said)
+    assert re.search(r"start ?kept ?pay ?kept ?tell ?runs again ?asked for", said)
     assert "may have had effects" not in said
     assert descendants(sim, run) == []
 
@@ -122,7 +122,7 @@ def test_a_fork_says_what_it_keeps(browser: FlaskClient, sim: Simulation, run: s
     said = text_of(send(browser, run, "fork", begin="pay#1"))
     begun = next(one.version for one in sim.events(run) if one.draft.run_id == "pay#1")
     assert f"the first {begun - 1} events of {len(sim.events(run))}" in said
-    assert re.search(r"Has run by then ?start ?Is", said)
+    assert re.search(r"Completed steps ?start ?Runs", said)
     assert descendants(sim, run) == []
 
 

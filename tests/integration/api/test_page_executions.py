@@ -145,11 +145,13 @@ def test_an_address_holds_all_filters_and_a_link_takes_each_away(browser: FlaskC
 
 
 def test_a_filter_is_called_the_same_in_its_label_and_in_its_chip(browser: FlaskClient) -> None:
-    query = "&".join(f"{name}=1" for name in LABELS if name not in ("status", "where", "since", "until"))
-    page = browser.get(f"/?{query}&status=failed&since=-1h").text
+    query = "&".join(
+        f"{name}=1" for name in LABELS if name not in ("status", "where", "since", "until", "called")
+    )
+    page = browser.get(f"/?{query}&status=failed&since=-1h&called=hidden").text
     chips = re.findall(r'title="Remove this filter">([^:]+):', page)
     labels = re.findall(r"<label[^>]*>([A-Z][A-Za-z ]+) <(?:input|select)", page)
-    assert len(chips) == 13
+    assert len(chips) == 14
     assert set(chips) - {"Status"} <= set(labels)
 
 
@@ -216,6 +218,7 @@ def test_filters_are_one_filter() -> None:
         "status in ('failed') and path ~ '^etl/.*$' and label.\"team\" = 'data' and input.\"n\" is not null "
         "and (a = 1 or b = 2)"
     )
+    assert Filters(called="hidden").as_where() == "parent is null"
     assert Filters().as_where() is None
 
 
@@ -237,7 +240,7 @@ def test_those_that_were_chosen_are_cancelled_once_that_is_confirmed(
     fields = {**form_of(browser), "act": "cancel", "back": "/?status=waiting", "id": list(runs.values())}
     asked = Page(post(browser, fields).text)
     assert "Cancel 2 executions?" in asked.text
-    assert "is left out: it has ended (completed)" in asked.text
+    assert "is skipped: it has ended (completed)" in asked.text
     assert sim.report(runs["waiting"]).row.status == "waiting"
     sure = {**fields, "sure": "yes", "reason": "<i>enough</i>", "id": [runs["waiting"], runs["done"]]}
     done = post(browser, sure)

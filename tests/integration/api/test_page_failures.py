@@ -97,6 +97,23 @@ def test_what_failed_alike_is_one_group_and_leads_to_its_executions(
         assert set(re.findall(r'<tr id="x(\d+)"', browser.get(link).text)) == set(ids)
 
 
+def test_a_group_is_called_what_its_members_say_and_names_the_newest_by_their_keys(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    catalog.register(sim.rt, SENDS)
+    for key, say in (("a", "order 1 is lost"), ("b", "order 1 is lost")):
+        start(sim.rt, StartRequest("etl/mail", overrides={"say": say}, key=key))
+    sim.settle()
+    ((_, text),) = grouped(browser).items()
+    assert "order 1 is lost" in text
+    assert "Newest: b a" in text
+    start(sim.rt, StartRequest("etl/mail", overrides={"say": "order 2 is lost"}))
+    sim.settle()
+    ((_, text),) = grouped(browser).items()
+    assert "order <number> is lost" in text
+    assert "Newest messageorder 2 is lost" in text
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -263,7 +280,7 @@ def test_an_operation_shows_how_far_it_is_and_what_became_of_each(
     begun = {str(one.begun_id) for one in operations.items(sim.rt, made.row.operation_id)}
     linked = {one.removeprefix("/executions/") for one in Page(page).links}
     assert begun | set(failed["examples/doubling"]) <= linked
-    assert "There is none." in browser.get(f"{place}?state=completed").text
+    assert "No executions." in browser.get(f"{place}?state=completed").text
     (retries,) = (
         one for one in Page(page).links if "operation" in parse_qs(urlsplit(one).query).get("where", [""])[0]
     )

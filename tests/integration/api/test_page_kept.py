@@ -159,7 +159,7 @@ def test_what_an_execution_had_kept_at_a_moment(browser: FlaskClient, rt: Runtim
 
 
 def test_an_execution_that_keeps_nothing_says_so(browser: FlaskClient, quantum: str) -> None:
-    assert "Nothing was kept" in look(browser, quantum, tab="artifacts").text
+    assert "No artifacts" in look(browser, quantum, tab="artifacts").text
 
 
 def test_only_playbooks_of_quantum_tasks_have_a_tab_for_them(

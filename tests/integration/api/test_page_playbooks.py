@@ -89,7 +89,7 @@ def test_playbooks_are_listed_with_what_became_of_them(
         ("failed", orders[2]),
         ("completed", orders[3]),
     ], "the newest stands at the right"
-    assert shown[2][2].startswith("failed, took ")
+    assert shown[2][2].startswith("failed, duration ")
     assert shown[-1][0] == "pending"
     (link,) = re.findall(r'href="(/\?status=[^"]+)" aria-label="1 open execution of etl/orders"', row)
     assert len(re.findall(r'<tr id="x', browser.get(unescape(link)).text)) == 1
@@ -232,7 +232,7 @@ def test_versions_are_compared_line_by_line(browser: FlaskClient, orders: list[s
     assert ("removed", "17", "", "−", "    tool: {kind: noop}") in lines
     assert ("added", "", "17", "+", "    tool: {kind: python, code: result = 2}") in lines
     assert len([one for one in lines if one[0] != "same"]) == 2
-    assert "Steps that do something else: load<" in page
+    assert "Changed steps: load<" in page
 
 
 def test_what_is_written_otherwise_does_the_same(
@@ -245,7 +245,7 @@ def test_what_is_written_otherwise_does_the_same(
     catalog.register(sim.rt, NEWER.replace("default: 100", "default: 90"))
     page = Page(browser.get("/playbooks/etl/orders?tab=versions&left=2&right=4").text).text
     assert "New steps: later" in page
-    assert "What else has changed: workload" in page
+    assert "Other changes: workload" in page
 
 
 def test_versions_say_who_registered_them_and_how_many_executions_they_have(

@@ -112,7 +112,7 @@ def test_a_queue_is_opened_and_shows_its_work_in_order(
     assert "running" in row_of(page, link(running))
     assert "waiting" in row_of(page, link(waiting))
     assert "start examples/doubling" in row_of(page, link(waiting))
-    assert "It is empty" in show(browser, "?queue=http")
+    assert "The queue is empty" in show(browser, "?queue=http")
     odd = show(browser, "?queue=%3Cscript%3Ex")
     assert "There is no queue <script>x" in Page(odd).text
     assert "<script>x" not in odd
@@ -151,7 +151,7 @@ def test_a_worker_shows_what_it_is_at(browser: FlaskClient, sim: Simulation, hel
     see_worker(sim, "w1", 1, skew_s=-4.2)
     see_worker(sim, "<script>w2", 1)
     page = show(browser)
-    assert f"{held[0]} start examples/doubling asked for" in row_of(page, "w1")
+    assert f"{held[0]} start examples/doubling for" in row_of(page, "w1")
     assert "its clock is 4.2 s behind" in Page(page).text
     assert "<script>w2" not in page
 

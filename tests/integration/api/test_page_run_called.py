@@ -28,7 +28,7 @@ def run(sim: Simulation) -> str:
 def test_called_executions_are_paged_and_say_who_called_them(
     browser: FlaskClient, sim: Simulation, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "It has called no other execution." in Page(look(browser, run, "called")).text
+    assert "No called executions." in Page(look(browser, run, "called")).text
     pay(sim, run)
     approve(sim, run)
     for _ in range(2):

@@ -43,7 +43,7 @@ def test_as_of_a_version_it_waits_for_what_it_waited_for(
     said = Page(look(browser, run, "waits", at=head)).text
     assert "signal 'paid' or" in said
     assert "noetl execution signal" not in said
-    assert "It waits for nothing." in Page(look(browser, run, "waits", at=3)).text
+    assert "Nothing to wait for." in Page(look(browser, run, "waits", at=3)).text
 
 
 def test_signals_and_answers_that_came_are_told(browser: FlaskClient, sim: Simulation, run: str) -> None:

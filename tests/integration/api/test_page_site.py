@@ -27,7 +27,7 @@ def test_a_page_is_whole_in_itself(browser: FlaskClient, path: str) -> None:
     assert "style=" not in page.text, "the policy forbids it"
     assert not re.findall(r"\son\w+=", page.text), "the policy forbids it"
     loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
-    assert len(loaded) == 8
+    assert len(loaded) == 9
     for file in [*loaded, *re.findall(r'data-worker="([^"]+)"', page.text)]:
         answer = browser.get(file)
         assert answer.status_code == 200, file
@@ -108,8 +108,11 @@ def test_a_token_that_was_revoked_is_forgotten(closed: Flask, sim: Simulation) -
     sign_in(browser, made.text)
     assert browser.get("/").status_code == 200
     tokens.revoke(sim.rt, made.row.token_id)
-    part = browser.get("/", headers={"HX-Request": "true"})
-    assert (part.status_code, part.headers["HX-Redirect"]) == (401, "/login")
+    script = {"HX-Request": "true", "HX-Current-URL": "http://localhost/?status=failed"}
+    part = browser.get("/", headers=script)
+    assert (part.status_code, part.headers["HX-Redirect"]) == (401, "/?status=failed")
+    elsewhere = {**script, "HX-Current-URL": "https://evil.example/x"}
+    assert browser.get("/", headers=elsewhere).headers["HX-Redirect"] == "/https://evil.example/x"
     answer = browser.get("/?status=failed")
     assert (answer.status_code, "was revoked" in answer.text) == (401, True)
     assert Page(answer.text).fields["next"] == "/?status=failed"
@@ -155,6 +158,15 @@ def test_an_error_is_a_page(browser: FlaskClient) -> None:
     answer = browser.get("/executions/7")
     assert (answer.status_code, answer.mimetype) == (404, "text/html")
     assert "There is no execution &#39;7&#39;." in answer.text
+
+
+def test_an_address_that_there_is_not_is_a_page_for_a_browser_alone(browser: FlaskClient) -> None:
+    page = browser.get("/playbook", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.mimetype) == (404, "text/html")
+    assert "There is nothing at /playbook. Did you mean /playbooks?" in Page(page.text).text
+    assert "nonce-" in page.headers["Content-Security-Policy"]
+    program = browser.get("/playbook", headers={"Accept": "*/*"})
+    assert (program.status_code, program.mimetype) == (404, "application/problem+json")
 
 
 def test_a_restricted_token_sees_its_own_playbooks(closed: Flask, sim: Simulation) -> None:

@@ -147,7 +147,7 @@ def test_why_a_child_failed_is_reported_by_its_caller(cli: Cli) -> None:
     ended = cli("run", "caller.yaml")
     assert ended.code == 1
     assert "error: ValueError: Playbook 'tests/child' (execution " in ended.err
-    assert "failed: too bad (step start, task task_0, attempt 1)" in ended.err
+    assert "failed: too bad (step start, attempt 1)" in ended.err
 
 
 def test_callers_and_children_lead_to_one_another(cli: Cli) -> None:

@@ -90,7 +90,7 @@ def test_one_step_is_explained_from_close_by(cli: Cli, run: Run) -> None:
         "It ran after check, admitted and failed: The command ended with exit status 3.",
         "  fired by check#1",
         "  admission: {{ workload.approved }} with workload.approved = true: admitted",
-        "  task task_0: failed after 2 attempts; last error: ExitStatus: The command ended with exit status 3.",
+        "  its task: failed after 2 attempts; last error: ExitStatus: The command ended with exit status 3.",
         ": retry after 10 ms",
         "  → done: the step failed, and this arc is for success only",
     ):

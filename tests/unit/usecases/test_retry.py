@@ -798,9 +798,9 @@ def test_explain_says_what_stands_and_why_the_rest_ran() -> None:
     steps = {step.step: step for step in history.explain(again.sim.rt, second).steps}
     told = {name: step.runs[0].reuse for name, step in steps.items()}
     assert told == {
-        "start": f"what run start#1 of execution {first} recorded stands in for it: 1 result of a task stands",
-        "second": f"run second#1 of execution {first} does not stand in for it: it failed: b is broken",
-        "third": f"no run of execution {first} stands in for it: it did not run so often",
+        "start": f"reused from run start#1 of execution {first}: 1 result of a task",
+        "second": f"run second#1 of execution {first} is not reused: it failed: b is broken",
+        "third": f"no run of execution {first} is reused: it did not run so often",
     }
 
 

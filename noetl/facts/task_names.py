@@ -1,4 +1,4 @@
-"""What tasks are called on pages."""
+"""What tasks are called where people read of them."""
 
 from __future__ import annotations
 
