@@ -30,21 +30,11 @@ from noetl.processes import die_with_parent
 #: So many deaths within this many seconds are one too many, unless it died at work.
 MAX_DEATHS = 5
 WITHIN_S = 60.0
-#: Seconds until it is started again, at most.
-LONGEST_S = 6.4
 
 #: How long children may take to end by themselves.
 GRACE_S = 8.0
 #: After so long it is said who is still at work.
 QUIET_S = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceDeath:
-    """When a service died, and whether it had work in hand."""
-
-    at: float
-    at_work: bool
 
 
 @dataclass(slots=True)
@@ -60,7 +50,8 @@ class Service:
     is_needed: bool = False
     queues: Collection[str] = ()
     process: ForkedProcess | subprocess.Popen[bytes] | None = None
-    deaths: list[ServiceDeath] = field(default_factory=list)
+    #: When it died without work in hand.
+    deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 
     @property
@@ -190,16 +181,17 @@ class Supervisor:
                 self._bury(service, now, code, self._find_held(service, pid))
 
     def _bury(self, service: Service, now: float, code: int, held: Sequence[str]) -> None:
-        recent = [death for death in service.deaths if now - death.at < WITHIN_S]
-        service.deaths = [*recent, ServiceDeath(now, at_work=bool(held))]
+        service.deaths = [at for at in service.deaths if now - at < WITHIN_S]
         if held:
             _announce_death(service, code, held)
-        elif sum(not death.at_work for death in service.deaths) >= MAX_DEATHS:
+        else:
+            service.deaths.append(now)
+        if len(service.deaths) >= MAX_DEATHS:
             raise Unavailable(
                 f"{service.name} died {MAX_DEATHS} times within a minute (last exit code {code}); "
                 f"its log is {service.log}:\n{service.last_words}"
             )
-        service.due = now + min(LONGEST_S, 0.2 * 2 ** (len(service.deaths) - 1))
+        service.due = now + 0.2 * 2 ** max(len(service.deaths) - 1, 0)
 
     def hurry(self, *_: object) -> None:
         """Has `stop` wait for no running work; may be the handler of a signal."""
