@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
@@ -14,6 +15,7 @@ import click
 from noetl.cli.complaints import INTERRUPTED, word
 from noetl.cli.console import Assigned, is_asked, json_out, overrides_of
 from noetl.cli.process import open_runtime, run_here
+from noetl.cli.stalls import check_progress, leave_operation
 from noetl.errors import BadRequest, Conflict
 from noetl.facts import json
 from noetl.facts.json import JsonMap
@@ -163,6 +165,7 @@ def _watch(rt: Runtime, operation_id: str, *, quiet: bool) -> Operation:
     shown, interrupted = "", False
     while True:
         try:
+            check_progress(rt, partial(leave_operation, operation_id))
             found = operations.operation(rt, operation_id)
             row, line = found.row, f"{operation_id}: {states_text(found.counts)}"
             if row.ended_at is not None or (row.status == "paused" and not found.counts.get("started")):

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol, Self, TextIO, TypeVar
 
 import click
 
 from noetl.cli.progress import PlainProgress, ProgressView
 from noetl.cli.shown_waits import ShownWaits
+from noetl.cli.stalls import check_progress, leave_execution
 from noetl.errors import Conflict, NoetlError, Unavailable
 from noetl.facts.children import ChildEnded, ChildRequested
 from noetl.facts.events import Event
@@ -61,6 +63,11 @@ class FollowedExecution(Protocol):
     @property
     def execution_id(self) -> str: ...
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs in this process, and goes on no further than that does."""
+        ...
+
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         """At most `PAGE` events behind version `after`. Without any it may take `wait_s` seconds to
         answer, but not longer than until the execution has ended, or (`until_idle`) is idle."""
@@ -95,6 +102,7 @@ class LocalExecution:
 
     rt: Runtime
     execution_id: str
+    is_here: bool = True
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:  # noqa: ARG002
         # Not as often as commits: looking takes time from what runs in this process.
@@ -105,6 +113,10 @@ class LocalExecution:
 
     def cancel(self, reason: str) -> None:
         control.cancel(self.rt, self.execution_id, reason, grace_s=GRACE_S)
+
+    def check_progress(self) -> None:
+        """Raises Unavailable where this process cannot go on with it."""
+        check_progress(self.rt, partial(leave_execution, self.execution_id))
 
     def waits(self) -> Sequence[JsonMap]:
         return awaited.awaited(self.rt, self.execution_id)
@@ -235,23 +247,33 @@ def _cancel(source: FollowedExecution) -> None:
     try:
         source.cancel(REASON)
     except Unavailable as error:
+        if source.is_here:
+            raise leave_execution(source.execution_id, f"It is not cancelled: {error.message}") from error
         click.echo(f"It is not cancelled: {error.message} Press Ctrl-C again to leave it as it is.", err=True)
     except NoetlError as error:
         # It ended in this very moment: the loop sees that next.
         click.echo(error.message, err=True)
 
 
-def follow_descendants(rt: Runtime, execution_id: str, progress: ProgressView, *, wait: bool) -> None:
+def follow_descendants(
+    rt: Runtime,
+    execution_id: str,
+    progress: ProgressView,
+    *,
+    wait: bool,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
     """Waits until every execution that it called, and those that these called, has ended: detached
     ones, and those that are being cancelled because their caller has ended. No other process would
     resume them.
 
-    Without `wait` those that only wait for outside input are left. Ctrl-C cancels the rest; a
-    second one leaves.
+    Without `wait` those that only wait for outside input are left. Calls `meanwhile` in between.
+    Ctrl-C cancels the rest; a second one leaves.
     """
     todo, cancelled, interrupted = [execution_id], set[str](), False
     while todo:
         try:
+            meanwhile()
             here = todo[-1]
             if _is_over(rt, here, wait=wait):
                 todo[-1:] = _children(rt, here)

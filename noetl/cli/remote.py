@@ -73,6 +73,7 @@ class RemoteExecution:
 
     client: Client
     execution_id: str
+    is_here: bool = False
 
     def page(self, after: int, wait_s: float, *, until_idle: bool) -> EventBatch:
         began = time.monotonic()

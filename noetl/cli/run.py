@@ -209,13 +209,15 @@ def _follow_attempts(execution: LocalExecution, shown: ShownProgress, *, wait: b
         with shown.of(one) as progress:
             _follow(one, progress, wait=wait)
 
-    return follow_attempts(execution, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet)
+    return follow_attempts(
+        execution, follow_one, wait_s=RETRY_LOOK_S, quiet=shown.quiet, meanwhile=execution.check_progress
+    )
 
 
 def _follow(execution: LocalExecution, progress: ProgressView, *, wait: bool) -> None:
     rt, execution_id = execution.rt, execution.execution_id
-    follow(execution, progress, wait=wait, wait_s=POLL_S)
-    follow_descendants(rt, execution_id, progress, wait=wait)
+    follow(execution, progress, wait=wait, wait_s=POLL_S, meanwhile=execution.check_progress)
+    follow_descendants(rt, execution_id, progress, wait=wait, meanwhile=execution.check_progress)
     for event in inspect.events(rt, execution_id, types=(TaskAbandoned.type,)):
         # The log of an execution that is over is hardly read, and what still runs may be paid for.
         if isinstance(event.fact, TaskAbandoned) and event.fact.error is not None:

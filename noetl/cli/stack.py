@@ -25,6 +25,7 @@ from noetl.cli.remote import POLL_S, TRIES, RemoteExecution
 from noetl.cli.services import PREFORK_QUEUES, all_queues, queues_of, server_argv, worker_argv
 from noetl.cli.stack_settings import Broker, choose_broker
 from noetl.cli.supervisor import Service, Supervisor
+from noetl.cli.work_in_hand import WorkInHand
 from noetl.client import Client
 from noetl.config import FLOWER_HOST, Settings
 from noetl.dispatch.naming import SCHEDULER_QUEUE
@@ -232,7 +233,8 @@ def run_stack(
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     # As `noetl.celery` does it, which is shared by all services that are forked.
     environment = {**settings.as_environ(), "FLOWER_BASIC_AUTH": flower_auth}
-    supervisor = Supervisor(_services(settings, broker, flower, concurrency, queues), environment)
+    services = _services(settings, broker, flower, concurrency, queues)
+    supervisor = Supervisor(services, environment, WorkInHand(settings).find)
     stack = Stack(settings, broker, supervisor, token=token)
     # The services are forked with it: Flower would log in another form.
     bootstrap.open_log(settings)
@@ -286,16 +288,16 @@ def _services(
     logs = settings.home_dir / "logs"
     server = server_argv(settings.host, settings.port, settings.server_threads, settings.server_streams)
 
-    def python(name: str, module: str, argv: list[str]) -> Service:
-        return Service(name, argv, logs / f"{name}.log", module)
+    def python(name: str, module: str, argv: list[str], queues: Sequence[str] = ()) -> Service:
+        return Service(name, argv, logs / f"{name}.log", module, queues=queues)
 
     # A worker that finishes its task still has to say so.
     services = [Service("redis", broker.argv, logs / "redis.log", is_needed=True)] if broker.argv else []
     services += [
         python("scheduler", "celery", worker_argv(SCHEDULER_QUEUE, "solo", 1, "scheduler")),
         python("server", "gunicorn", server),
-        python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code")),
-        python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io")),
+        python("worker-code", "celery", worker_argv(",".join(heavy), "prefork", concurrency, "code"), heavy),
+        python("worker-io", "celery", worker_argv(",".join(light), "threads", 8, "io"), light),
         python("sweeper", "noetl", ["sweeper"]),
     ]
     if flower and not settings.flower_url:

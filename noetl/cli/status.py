@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from noetl.cli.complaints import word
 from noetl.cli.console import as_json_option, json_out, table
 from noetl.cli.remote import TRIES, own_server
 from noetl.cli.up import announce
+from noetl.cli.work_in_hand import find_pid
 from noetl.client import Client
 from noetl.config import Settings
 from noetl.errors import NoetlError
@@ -104,11 +104,11 @@ def _read_processes(settings: Settings) -> Sequence[WorkerRow]:
 
 
 def _is_gone(row: WorkerRow) -> bool:
-    host, _, pid = row.name.rpartition(":")
-    if host != socket.gethostname() or not pid.isdecimal():
+    pid = find_pid(row.name)
+    if pid is None:
         return False
     try:
-        os.kill(int(pid), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +27,7 @@ from noetl.dispatch.titles import name_process
 from noetl.errors import Unavailable
 from noetl.processes import die_with_parent
 
-#: So many deaths within this many seconds are one too many.
+#: So many deaths within this many seconds are one too many, unless it died at work.
 MAX_DEATHS = 5
 WITHIN_S = 60.0
 
@@ -39,7 +39,8 @@ QUIET_S = 1.5
 
 @dataclass(slots=True)
 class Service:
-    """One child: `python -m module argv` where `module` is set, else the program `argv[0]`."""
+    """One child: `python -m module argv` where `module` is set, else the program `argv[0]`.
+    `queues` are those that it works for."""
 
     name: str
     argv: Sequence[str]
@@ -47,7 +48,9 @@ class Service:
     module: str | None = None
     #: Others need it until they have ended: it is stopped when none of them is left.
     is_needed: bool = False
+    queues: Collection[str] = ()
     process: ForkedProcess | subprocess.Popen[bytes] | None = None
+    #: When it died without work in hand.
     deaths: list[float] = field(default_factory=list)
     due: float = 0.0
 
@@ -123,8 +126,15 @@ class Supervisor:
     Children are in other sessions, so that an interrupt from the keyboard reaches only this
     process."""
 
-    def __init__(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        services: Sequence[Service],
+        environment: Mapping[str, str],
+        find_held: Callable[[Service, int], Sequence[str]] = lambda _service, _pid: (),
+    ) -> None:
         self.services = list(services)
+        #: The work that a service whose process has died had in hand.
+        self._find_held = find_held
         self._hurried = False
         os.environ.update(environment)
 
@@ -166,19 +176,22 @@ class Supervisor:
             if service.process is None:
                 if service.due and now >= service.due:
                     self._spawn(service)
-            elif service.process.poll() is not None:
-                self._bury(service, now)
+            elif (code := service.process.poll()) is not None:
+                pid, service.process = service.process.pid, None
+                self._bury(service, now, code, self._find_held(service, pid))
 
-    def _bury(self, service: Service, now: float) -> None:
-        code = service.process.returncode if service.process else None
-        service.process = None
-        service.deaths = [*(t for t in service.deaths if now - t < WITHIN_S), now]
+    def _bury(self, service: Service, now: float, code: int, held: Sequence[str]) -> None:
+        service.deaths = [at for at in service.deaths if now - at < WITHIN_S]
+        if held:
+            _announce_death(service, code, held)
+        else:
+            service.deaths.append(now)
         if len(service.deaths) >= MAX_DEATHS:
             raise Unavailable(
                 f"{service.name} died {MAX_DEATHS} times within a minute (last exit code {code}); "
                 f"its log is {service.log}:\n{service.last_words}"
             )
-        service.due = now + 0.2 * 2 ** (len(service.deaths) - 1)
+        service.due = now + 0.2 * 2 ** max(len(service.deaths) - 1, 0)
 
     def hurry(self, *_: object) -> None:
         """Has `stop` wait for no running work; may be the handler of a signal."""
@@ -220,6 +233,14 @@ class Supervisor:
                 announce = False
                 _announce_busy(busy)
             time.sleep(0.02)
+
+
+def _announce_death(service: Service, code: int, held: Sequence[str]) -> None:
+    click.echo(
+        f"{service.name} died at work (exit code {code}) on {', '.join(held)}: it is started again, and that "
+        f"is tried again or given up; its log is {service.log}.",
+        err=True,
+    )
 
 
 def _busy(services: Sequence[Service]) -> list[str]:

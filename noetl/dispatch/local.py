@@ -5,20 +5,21 @@ The use cases are the same; only the way of a command id from `send` to a worker
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.dispatch.backoff import Backoff
+from noetl.dispatch.work_queue import WorkQueue
+from noetl.errors import NoetlError, Unavailable, UnknownPurpose
 from noetl.usecases.log_context import about_command
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import find_purpose
 from noetl.usecases.runtime import Runtime
-from noetl.usecases.sweep import sweep
+from noetl.usecases.sweep import BATCH, LATEST, sweep
 from noetl.usecases.turn.advance import advance
 from noetl.usecases.work.leases import End, Leases, Worker
 
@@ -36,6 +37,13 @@ WAITS = "What is due waits: %s"
 #: How long `stop` waits for all threads together.
 PATIENCE_S = 0.5
 
+#: Seconds after which what has failed ever since is not hoped for any more.
+GIVE_UP_S = 120.0
+
+#: What else than commands may fail.
+TURN: Final = "turn"
+SWEEP: Final = "sweep"
+
 
 class LocalDispatcher:
     """One scheduler thread, one sweeper thread, and `threads` workers. `start` before the first
@@ -43,16 +51,18 @@ class LocalDispatcher:
 
     def __init__(self, threads: int) -> None:
         self._count = threads
-        self._commands: queue.PriorityQueue[tuple[int, int, CommandRow | None]] = queue.PriorityQueue()
-        self._numbers = itertools.count()
+        self._commands = WorkQueue()
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._leases: Leases | None = None
+        self._backoff = Backoff()
+        #: Set where it is not known whether a transaction that failed was committed.
+        self._in_doubt = threading.Event()
 
     def send(self, commands: Sequence[CommandRow]) -> None:
         for row in commands:
-            self._put(row)
+            self._commands.put(row)
 
     def wake(self) -> None:
         if self._wakes.empty():
@@ -60,7 +70,7 @@ class LocalDispatcher:
 
     def waiting(self, _queue: str) -> int:
         """All commands of the process wait in one line."""
-        return self._commands.qsize()
+        return self._commands.waiting()
 
     def start(self, rt: Runtime) -> None:
         """Starts the threads. They end with `stop`."""
@@ -77,8 +87,7 @@ class LocalDispatcher:
         behind: they are daemons, and what they run ends with the tools."""
         self._stopping.set()
         self._wakes.put(False)
-        for _ in range(self._count):
-            self._commands.put((-1, next(self._numbers), None))
+        self._commands.close(self._count)
         ends = time.monotonic() + PATIENCE_S
         for thread in self._threads:
             thread.join(timeout=max(ends - time.monotonic(), 0.0))
@@ -90,43 +99,86 @@ class LocalDispatcher:
         self._threads.append(thread)
         thread.start()
 
-    def _put(self, row: CommandRow) -> None:
-        self._commands.put((row.priority, next(self._numbers), row))
+    def find_stall(self) -> str | None:
+        """Why something that is due has come to nothing for `GIVE_UP_S`: None where all goes on."""
+        failing = self._backoff.find_failing(GIVE_UP_S)
+        return None if failing is None else f"What is due has failed for {GIVE_UP_S:g} s: {failing.error}"
+
+    # --- the scheduler and the sweeper ------------------------------------------------------------
 
     def _schedule(self, rt: Runtime) -> None:
         while self._wakes.get() and not self._stopping.is_set():
-            _attempt(advance, rt, "A turn failed; the sweeper asks for it again")
+            self._attempt(TURN, advance, rt)
 
     def _sweep(self, rt: Runtime) -> None:
-        while not self._stopping.wait(SWEEP_S):
-            _attempt(sweep, rt, "A sweep failed; the next one goes on")
+        while not self._stopping.wait(max(SWEEP_S, self._backoff.delay(SWEEP))):
+            self._commands.put_due()
+            report = self._attempt(SWEEP, sweep, rt)
+            if report is None:
+                continue
+            if not report.woken:
+                # Another turn has done what the one that failed was to do.
+                self._backoff.succeeded(TURN)
+            if self._in_doubt.is_set():
+                self._in_doubt.clear()
+                self._attempt(SWEEP, self._take_up, rt)
+
+    def _attempt(self, name: str, verb: Callable[[Runtime], T], rt: Runtime) -> T | None:
+        """Does that, and goes on whatever happens; None where it failed."""
+        try:
+            done = verb(rt)
+        except Exception as error:
+            if isinstance(error, Unavailable):
+                log.warning(WAITS, error)
+            else:
+                log.exception("A %s failed; the next one goes on", name)
+            self._backoff.failed(name, error)
+            self._in_doubt.set()
+            return None
+        self._backoff.succeeded(name)
+        return done
+
+    def _take_up(self, rt: Runtime) -> None:
+        """Puts what is marked as sent and is not at hand: whoever marked it did not hear of the
+        commit, and sent nothing. Twice does no harm."""
+        with rt.store.read() as tx:
+            sent = tx.commands.unclaimed(LATEST, BATCH)
+        for row in self._commands.missing(sent):
+            self._commands.put(row)
+
+    # --- the workers ------------------------------------------------------------------------------
 
     def _work(self, worker: Worker) -> None:
         while not self._stopping.is_set():
-            row = self._commands.get()[2]
+            row = self._commands.take()
             if row is None or self._stopping.is_set():
                 return
-            try:
-                with about_command(row.command_id):
-                    self._run(worker, row)
-            except NoetlError as error:
-                # Like a worker that died: the lease runs out, and the sweeper decides.
-                log.error("Command %s is left: %s", row.command_id, error.message)  # noqa: TRY400
-            except Exception:
-                # A defect in one command must not end the thread that serves the others: its lease
-                # runs out and the sweeper decides.
-                log.exception("Command %s failed", row.command_id)
+            with about_command(row.command_id):
+                self._run(worker, row)
+            self._commands.done(row)
 
     def _run(self, worker: Worker, row: CommandRow) -> None:
-        if find_purpose(row).handler(worker, row.command_id).end is End.AGAIN:
-            self._put(row)
+        try:
+            end = find_purpose(row).handler(worker, row.command_id).end
+        except UnknownPurpose as error:
+            log.error("Command %s is left: %s", row.command_id, error)  # noqa: TRY400
+        except Unavailable as error:
+            log.warning(WAITS, error)
+            self._put_later(row, error)
+        except NoetlError as error:
+            log.warning("Command %s is tried again: %s", row.command_id, error)
+            self._put_later(row, error)
+        except Exception as error:
+            # A defect in one command must not end the thread that serves the others.
+            log.exception("Command %s failed, and is tried again", row.command_id)
+            self._put_later(row, error)
+        else:
+            self._backoff.succeeded(row.command_id)
+            if end is End.AGAIN:
+                self._commands.put(row)
 
-
-def _attempt(verb: Callable[[Runtime], object], rt: Runtime, failure: str) -> None:
-    """Does that, and goes on whatever the database says."""
-    try:
-        verb(rt)
-    except Unavailable as error:
-        log.warning(WAITS, error)
-    except NoetlError:
-        log.exception(failure)
+    def _put_later(self, row: CommandRow, error: Exception) -> None:
+        """Nobody else would send it again. Where it was claimed it is refused until its lease has
+        run out, as that of a worker that died, and then the sweeper decides."""
+        self._backoff.failed(row.command_id, error)
+        self._commands.put_later(row, self._backoff.delay(row.command_id))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from noetl.errors import NoetlError, Unavailable
-from noetl.store.engine import PATIENCE, open_engine, translate
+from noetl.store.engine import PATIENCE, open_engine, translate, translate_cause
 
 
 class Connections:
@@ -90,11 +90,7 @@ class Connections:
             raise translate(error, self.place) from error
         except sqlite3.OperationalError as error:
             # `BEGIN` is sent by a listener of ours, past SQLAlchemy.
-            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
-                raise Unavailable(
-                    f"The database {self.place} was held by another process for {PATIENCE:g} s; try again."
-                ) from error
-            raise Unavailable(f"The database {self.place} does not answer: {error}.") from error
+            raise translate_cause(error, self.place) from error
 
     def close(self) -> None:
         """Closes the connections that are not in use."""

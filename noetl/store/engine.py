@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import select
 import sqlite3
+from collections.abc import Container, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +38,9 @@ RETRY = frozenset({"40001", "40P01"})
 DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_CORRUPT_VTAB", "SQLITE_CORRUPT_INDEX"})
 CLOSED_FILE = frozenset({"SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_PERM"})
 NO_TABLE = frozenset({"42P01", "42703"})
+FULL = frozenset({"53100", "SQLITE_FULL"})
+#: SQLite: another process writes.
+HELD = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_TIMEOUT"})
 
 
 def parse(url: str) -> URL:
@@ -203,21 +207,33 @@ def translate_cause(cause: BaseException | None, place: str, *, lost: bool = Fal
     return _by_code(code, said, place) or _by_kind(kinds, said, place, lost=lost)
 
 
+#: What these codes mean, and the next move. `said` are the words of the database.
+_MEANINGS: Final[Sequence[tuple[Container[str], type[NoetlError], str]]] = (
+    (UNIQUE, Conflict, "It is already recorded: another transaction came first."),
+    (FOREIGN, NotFound, "The execution that this belongs to does not exist."),
+    (RETRY, Conflict, "Another transaction came first; try again."),
+    (HELD, Unavailable, "The database {place} was held by another process for {patience:g} s; try again."),
+    (FULL, Unavailable, "The database {place} has no room left on its disk ({said}); make room there."),
+    (NO_TABLE, Unavailable, "The database {place} lacks NoETL's tables ({said}); run `noetl db upgrade`."),
+    (
+        DAMAGED,
+        Unavailable,
+        "The database {place} is damaged ({said}); restore it, or move the file away to begin anew.",
+    ),
+    (
+        CLOSED_FILE,
+        Unavailable,
+        "The database {place} cannot be opened ({said}); is its directory writable?",
+    ),
+)
+
+
 def _by_code(code: str, said: str, place: str) -> NoetlError | None:
-    if code in UNIQUE:
-        return Conflict(f"It is already recorded: {said}.")
-    if code in FOREIGN:
-        return NotFound(f"The execution that this belongs to does not exist: {said}.")
-    if code in RETRY:
-        return Conflict(f"Another transaction came first ({said}); try again.")
-    if code in NO_TABLE or said.startswith(("no such table", "no such column")):
-        return Unavailable(f"The database {place} lacks NoETL's tables ({said}); run `noetl db upgrade`.")
-    if code in DAMAGED:
-        return Unavailable(
-            f"The database {place} is damaged ({said}); restore it, or move the file away to begin anew."
-        )
-    if code in CLOSED_FILE:
-        return Unavailable(f"The database {place} cannot be opened ({said}); is its directory writable?")
+    if said.startswith(("no such table", "no such column")):
+        code = "42P01"
+    for codes, kind, meaning in _MEANINGS:
+        if code in codes:
+            return kind(meaning.format(place=place, said=said, patience=PATIENCE))
     return None
 
 

@@ -178,7 +178,7 @@ _p = playbook.c
 PLAYBOOK: Final = columns_of(playbook, PlaybookRow)
 
 
-_add_playbook = insert(playbook)
+_add_playbook = upserts(playbook)
 _keep_warnings = (
     update(playbook)
     .where(_p.path == bindparam("of_path"), _p.version == bindparam("of_version"))
@@ -209,10 +209,9 @@ def _dump_warnings(warnings: Sequence[JsonMap]) -> str:
 class SqlPlaybooks(SqlTable):
     """`noetl.usecases.ports.Playbooks`."""
 
-    def add(self, row: PlaybookRow) -> None:
-        """Raises Conflict where that version of the path exists."""
-        values = {c.name: getattr(row, c.name) for c in PLAYBOOK}
-        self._session.write(_add_playbook, values | {"warnings": _dump_warnings(row.warnings)})
+    def add(self, row: PlaybookRow) -> bool:
+        values = {c.name: getattr(row, c.name) for c in PLAYBOOK} | {"warnings": _dump_warnings(row.warnings)}
+        return self._session.write(_add_playbook[self._session.dialect], values).rowcount > 0
 
     def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
         """Gives a version other warnings."""

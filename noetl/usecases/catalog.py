@@ -47,16 +47,12 @@ def register(
     compiled = compile_playbook(content, file=file, kinds=rt.kinds, strict=strict, parse_sql=True)
     net, warnings = net_of(compiled), _warnings(compiled)
     check(net.path)
-    sha256 = sha256_of(content)
     with keeping_nets(rt) as tx:
-        newest = tx.playbooks.get(net.path)
-        if newest is not None and newest.content_sha256 == sha256:
-            _keep_net(rt, tx, sha256, net)
-            if _without_files(newest.warnings) != _without_files(warnings):
-                # Another version of NoETL knows more, or less.
-                tx.playbooks.keep_warnings(newest.path, newest.version, warnings)
-            return replace(newest, warnings=warnings)
-        return _add(rt, tx, net, content, newest.version + 1 if newest else 1, warnings)
+        row = _keep(rt, tx, net, content, warnings)
+        if _without_files(row.warnings) != _without_files(warnings):
+            # Another version of NoETL knows more, or less.
+            tx.playbooks.keep_warnings(row.path, row.version, warnings)
+        return replace(row, warnings=warnings)
 
 
 def warnings_of(row: PlaybookRow) -> list[JsonMap]:
@@ -95,24 +91,29 @@ def keeping_nets(rt: Runtime) -> Iterator[Transaction]:
         raise
 
 
-def _add(
-    rt: Runtime, tx: Transaction, net: Net, content: str, version: int, warnings: tuple[JsonMap, ...]
-) -> PlaybookRow:
+def _keep(rt: Runtime, tx: Transaction, net: Net, content: str, warnings: tuple[JsonMap, ...]) -> PlaybookRow:
+    """The newest version of the path, made of `content` unless it is that already. Where another
+    transaction makes the same version, whichever commits first has it."""
     sha256 = sha256_of(content)
-    row = PlaybookRow(
-        path=net.path,
-        version=version,
-        content=content,
-        content_sha256=sha256,
-        digest=_keep_net(rt, tx, sha256, net),
-        created_at=rt.clock(),
-        name=net.name,
-        description=net.description,
-        warnings=warnings,
-    )
-    tx.playbooks.add(row)
-    rt.record(tx, "playbook.registered", row.path, {"version": version})
-    return row
+    net_digest = _keep_net(rt, tx, sha256, net)
+    while True:
+        newest = tx.playbooks.get(net.path)
+        if newest is not None and newest.content_sha256 == sha256:
+            return newest
+        row = PlaybookRow(
+            path=net.path,
+            version=newest.version + 1 if newest else 1,
+            content=content,
+            content_sha256=sha256,
+            digest=net_digest,
+            created_at=rt.clock(),
+            name=net.name,
+            description=net.description,
+            warnings=warnings,
+        )
+        if tx.playbooks.add(row):
+            rt.record(tx, "playbook.registered", row.path, {"version": row.version})
+            return row
 
 
 def sha256_of(content: str) -> str:
@@ -191,8 +192,7 @@ def _from_file(
     net = _net_to_call(compiled)
     if net.path != path:
         return newest
-    version = newest.version + 1 if newest else 1
-    return _add(rt, tx, net, found.content, version, _warnings(compiled))
+    return _keep(rt, tx, net, found.content, _warnings(compiled))
 
 
 def _net_to_call(compiled: Compiled) -> Net:

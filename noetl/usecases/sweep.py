@@ -93,7 +93,7 @@ def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
                 tx.credentials.delete_of(execution_id)
 
 
-#: Later than any lease.
+#: Later than any instant in the tables.
 LATEST: Final = datetime.max.replace(tzinfo=UTC)
 #: A command that waits so many times longer than `resend_s` is sent again whatever its queue holds.
 PATIENCE = 10

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ import psutil
 import pytest
 import requests
 
+from noetl.cli.supervisor import MAX_DEATHS
 from tests import zygote
+from tests.gates import Gate
 from tests.waiting import GUARD_S, until
 
 from .playbooks import LOOP, head, squares
-from .stack import ROOT, environment, kill_all
+from .stack import ROOT, environment, kill_all, kill_trees
 
 pytestmark = pytest.mark.acceptance
 
@@ -68,13 +70,15 @@ def noetl(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def serving(home: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+def serving(
+    home: Path, *words: str, settings: Mapping[str, object] | None = None, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
     """A stack that stays up for as long as the block runs. Its standard error is readable
     afterwards. `options` are those of Popen."""
     process = subprocess.Popen(
         [sys.executable, "-m", "noetl", "up", "--port", "0", "--no-flower", *words],
         cwd=ROOT,
-        env=environment({"home": home}),
+        env=environment({"home": home, **(settings or {})}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -317,6 +321,43 @@ def test_a_service_that_keeps_dying_ends_the_stack_with_its_last_words(home: Pat
         said = process.stdout.read()
     assert "sweeper died 5 times within a minute" in said
     assert "sweeper.log" in said
+
+
+MORTAL = {"lease_s": 1, "heartbeat_s": 0.2, "sweep_s": 0.2, "max_deliveries": MAX_DEATHS + 1}
+
+
+@pytest.mark.full("a stack whose worker dies six times")
+def test_a_task_that_takes_every_worker_with_it_ends_its_execution_and_not_the_stack(
+    home: Path, tmp_path: Path
+) -> None:
+    gate, killed = Gate(tmp_path / "gate"), set[int]()
+    file = tmp_path / "poison.yaml"
+    code = gate.python("__import__('uuid').uuid4()")
+    file.write_text(
+        head("poison") + f"workflow: [{{step: start, tool: {{kind: python, code: {json.dumps(code)}}}}}]\n"
+    )
+
+    def find_worker() -> int:
+        pid = (note(home) or {"pids": {}})["pids"].get("worker-code", 0)
+        return 0 if pid in killed else pid
+
+    with serving(home, settings=MORTAL) as process:
+        api = until(lambda: note(home), "the stack to be up")["api"]
+        words = ["noetl", "run", str(file), "--server", api, "--json"]
+        run = zygote.Popen(
+            words, cwd=ROOT, env=environment({"home": home}), stdout=subprocess.PIPE, text=True
+        )
+        for number in range(MAX_DEATHS + 1):
+            until(lambda number=number: gate.arrived() > number, "the task at the gate")
+            killed.add(until(find_worker, "its worker"))
+            kill_trees(killed)
+        report = json.loads(run.communicate(timeout=GUARD_S)[0])
+        assert (report["status"], report["error"]["type"]) == ("failed", "WorkerLost")
+        done = noetl(home, "run", str(HELLO), "--server", api, "--json")
+        assert done.returncode == 0, done.stderr
+        process.terminate()
+        assert process.stdout is not None
+        assert process.stdout.read().count("worker-code died at work (exit code -9) on ") == len(killed)
 
 
 @pytest.mark.full("a stack of its own")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from noetl.facts.events import (
     CtxPatched,
     Draft,
 )
+from noetl.store.records import SqlNets, SqlPlaybooks
 from noetl.usecases.ports import (
     CommandRow,
     ExecutionRow,
     Store,
 )
+from tests.waiting import GUARD_S
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -56,3 +61,19 @@ def append(store: Store, drafts: Sequence[Draft], after: int = 0, execution_id: 
     with store.begin() as tx:
         tx.executions.lock(execution_id)
         tx.events.append(execution_id, after, drafts, NOW)
+
+
+def meet_at(monkeypatch: pytest.MonkeyPatch, port: type[SqlNets | SqlPlaybooks], count: int) -> None:
+    """So many threads look into that table before any of them writes what it did not find. SQLite
+    lets them do so one after another only."""
+    here, gate = threading.local(), threading.Barrier(count)
+    get: Any = port.get
+
+    def get_together(self: Any, *asked: Any) -> Any:
+        found = get(self, *asked)
+        if self._session.dialect == "postgresql" and not hasattr(here, "met"):
+            here.met = True
+            gate.wait(GUARD_S)
+        return found
+
+    monkeypatch.setattr(port, "get", get_together)

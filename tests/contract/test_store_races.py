@@ -15,11 +15,15 @@ import pytest
 from noetl.errors import NoetlError, Unavailable, VersionConflict
 from noetl.facts.events import CtxPatched, Draft
 from noetl.store import open_store
+from noetl.store.records import SqlNets, SqlPlaybooks
 from noetl.testing import Simulation, StillLeases
+from noetl.usecases import catalog
 from noetl.usecases.ports import CommandRow, ExecutionRow, KeyOwner, LoopRow, Snapshot, Store, Transaction
 from noetl.usecases.work.leases import HeldCommand, claim
 from tests.integration.table_locks import until_waiting
 from tests.waiting import GUARD_S
+
+from .given import meet_at
 
 T = TypeVar("T")
 
@@ -430,3 +434,19 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(Unavailable) as caught, store.begin():
         pass
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "port"), [("xxxx", SqlNets), ("wxyz", SqlPlaybooks)], ids=["one text", "several"]
+)
+def test_what_many_register_at_once_under_a_new_path_is_taken_of_all_of_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch, texts: str, port: type[SqlNets | SqlPlaybooks]
+) -> None:
+    sim = Simulation(ONE, store=store)
+    contents = [ONE.replace("one", "new").replace("//x", f"//{text}") for text in texts]
+    with monkeypatch.context() as meeting:
+        meet_at(meeting, port, len(contents))
+        rows = together(len(contents), lambda number: catalog.register(sim.rt, contents[number]))
+    versions = {row.content: row.version for row in rows}
+    assert sorted(versions.values()) == list(range(1, len(set(texts)) + 1))
+    assert {row.content: row.version for row in catalog.versions(sim.rt, "new")} == versions

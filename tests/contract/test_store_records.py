@@ -213,9 +213,10 @@ def test_warnings_of_a_version_are_kept_with_it_and_can_be_replaced(store: Store
 
 def test_a_version_of_a_playbook_is_added_once(store: Store) -> None:
     with store.begin() as tx:
-        tx.playbooks.add(playbook("a", 1))
-    with pytest.raises(Conflict), store.begin() as tx:
-        tx.playbooks.add(playbook("a", 1))
+        assert tx.playbooks.add(playbook("a", 1))
+    with store.begin() as tx:
+        assert not tx.playbooks.add(replace(playbook("a", 1), content="b: 1"))
+        assert tx.playbooks.get("a") == playbook("a", 1)
 
 
 # --- the rest -------------------------------------------------------------------------------------

@@ -42,7 +42,9 @@ class PlaybookHead:
 class Playbooks(Protocol):
     """The catalog: versions of playbooks under their paths."""
 
-    def add(self, row: PlaybookRow) -> None: ...
+    def add(self, row: PlaybookRow) -> bool:
+        """False where that version of the path exists, though it may have been committed only
+        since it was looked for."""
 
     def keep_warnings(self, path: str, version: int, warnings: Sequence[JsonMap]) -> None:
         """Gives a version other warnings."""

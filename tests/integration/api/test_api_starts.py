@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from flask.testing import FlaskClient
 
 from noetl import bootstrap
 from noetl.config import Settings
+from noetl.facts.json import JsonMap
 from noetl.store import open_store
 from noetl.store.migrate import upgrade
+from noetl.store.records import SqlNets
 from noetl.store.sql import SqlStore
+from tests.contract.given import meet_at
 from tests.statements import listen
 
 from .lending import Lend
@@ -26,6 +30,8 @@ workload: {n: 2}
 workflow:
   - {step: one, tool: {kind: noop, input: {n: "{{ n }}"}, nots: x}}
 """
+#: Who come at once.
+CLIENTS = 4
 BODY = {"path": "starts/one", "payload": {"n": 1, "unread": 2}}
 
 
@@ -70,6 +76,31 @@ def test_a_start_is_one_transaction_of_five_statements(
     words = [one.split()[0] for one in said]
     changes = [word for word in words if word not in ("PRAGMA", "BEGIN", "COMMIT")]
     assert settings.database_url or changes == ["SELECT", "INSERT", "UPDATE", "INSERT", "INSERT"]
+
+
+def test_a_new_text_is_taken_of_all_who_send_it_at_once(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(name: str, path: str, body: str, key: str | None = None) -> list[JsonMap]:
+        """The answers to clients that send a playbook of that name, all at once."""
+        text = PLAYBOOK.replace("starts/one", name)
+        headers = {} if key is None else {"Idempotency-Key": key}
+
+        def ask(_: int) -> JsonMap:
+            answer = client.application.test_client().post(path, json={body: text}, headers=headers)
+            assert answer.status_code in (200, 201, 202), answer.text
+            found: JsonMap = answer.get_json()
+            return found
+
+        with monkeypatch.context() as meeting, ThreadPoolExecutor(CLIENTS) as pool:
+            meet_at(meeting, SqlNets, CLIENTS)
+            return list(pool.map(ask, range(CLIENTS)))
+
+    started = send("starts/new", "/api/executions", "playbook")
+    assert len({one["execution_id"] for one in started}) == CLIENTS
+    again = send("starts/newer", "/api/executions", "playbook", key="one")
+    assert len({one["execution_id"] for one in again}) == 1
+    assert [one["version"] for one in send("starts/newest", "/api/catalog", "content")] == [1] * CLIENTS
 
 
 def _counted(opening: Any, name: str, begun: list[str]) -> Any:

@@ -22,6 +22,8 @@ import pytest
 from noetl import bootstrap
 from noetl.cli.process import REPEAT_S, drop_repeats
 from noetl.config import Settings
+from noetl.dispatch import backoff, local
+from noetl.errors import Unavailable
 from noetl.usecases.start import StartRequest, start
 from tests import services, zygote
 from tests.gates import Gate
@@ -201,29 +203,77 @@ workflow: [{step: start, tool: {kind: python, code: CODE}}]
 """
 
 
-@pytest.mark.skipif(
+needs_prlimit = pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="limits of another process are set on Linux only"
 )
+FULL = (1, resource.RLIM_INFINITY)
+
+
+def at_the_gate(program: Program, gate: Gate) -> subprocess.Popen[str]:
+    """A run whose only task is at the gate."""
+    Path("go.yaml").write_text(GO.replace("CODE", json.dumps(gate.python())))
+    process = program("run", "go.yaml")
+    until(lambda: gate.arrived() == 1 or process.poll() is not None, "the task at the gate")
+    return process
+
+
+@needs_prlimit
 def test_a_disk_that_fills_up_is_reported_in_few_lines_and_the_run_goes_on_when_there_is_room(
     program: Program, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_LEASE_S", "1")
-    Path("go.yaml").write_text(GO.replace("CODE", json.dumps(gate.python())))
-    process = program("run", "go.yaml")
+    process = at_the_gate(program, gate)
     assert process.stderr is not None
-    until(lambda: gate.arrived() == 1 or process.poll() is not None, "the task at the gate")
-    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, FULL)
     gate.open()
     said = read_to(process.stderr, "What is due waits: The database")
-    process.send_signal(signal.SIGINT)
-    said += read_to(process.stderr, "Press Ctrl-C again to leave it as it is.")
-    assert process.poll() is None
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
     said += process.communicate()[1]
     assert process.returncode == 0, said
     assert "Traceback" not in said
     assert said.count("What is due waits: The database") == 1, said
     assert len(said.splitlines()) < 15, said
+
+
+@needs_prlimit
+def test_a_signal_ends_a_run_whose_database_cannot_be_written_and_another_process_goes_on(
+    program: Program, cli: Cli, gate: Gate
+) -> None:
+    process = at_the_gate(program, gate)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, FULL)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (1, ""), err
+    gate.open()
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    resume = f"noetl execution resume {row['execution_id']}"
+    assert "error: It is not cancelled: The database " in err
+    assert f"Once that is mended, `{resume}` goes on with it" in err
+    assert cli(*resume.split()[1:]).code == 0
+
+
+@pytest.mark.parametrize("verb", ["advance", "sweep"])
+def test_a_run_that_can_do_nothing_of_what_is_due_ends_with_the_reason(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    def refuse(_: object) -> None:
+        raise Unavailable("There is no room left.")
+
+    monkeypatch.setattr(local, "GIVE_UP_S", 0.0)
+    monkeypatch.setattr(backoff, "FIRST_S", 0.01)
+    monkeypatch.setattr(local, verb, refuse)
+    Path("long.yaml").write_text(WAITING)
+    ended = cli("run", "long.yaml")
+    assert (ended.code, ended.out) == (1, "")
+    assert "error: What is due has failed for 0 s: There is no room left. Execution " in ended.err
+
+
+WAITING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: waiting, path: tests/waiting}
+workflow: [{step: start, tool: {kind: wait, signal: go}}]
+"""
 
 
 def test_the_same_line_is_logged_once_in_a_while() -> None:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
+from noetl.errors import Unavailable
 from noetl.store import commands, events, executions, open_store
 from noetl.store.connections import Connections
 from noetl.store.engine import open_engine
@@ -97,3 +98,14 @@ def test_a_forked_child_and_its_parent_do_not_share_connections(
     store.close()
     assert row is not None
     assert row.halt == "cancel"
+
+
+def test_a_full_disk_is_named_with_the_next_move(sqlite_url: str) -> None:
+    connections = Connections(open_engine(sqlite_url))
+    event.listen(connections.engine, "connect", lambda raw, _: raw.execute("PRAGMA max_page_count=1"))
+    with (
+        pytest.raises(Unavailable, match=r"has no room left on its disk \(.*full\); make room there\."),
+        connections.open("durable") as connection,
+    ):
+        connection.exec_driver_sql("CREATE TABLE large AS SELECT zeroblob(100000) AS zeros")
+    connections.engine.dispose()
