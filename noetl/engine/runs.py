@@ -47,7 +47,7 @@ def fold_command(state: State, fact: e.CommandFact, draft: e.Draft) -> State:
             if run is None or run.loop is None:
                 return state
             return with_run(state, replace(run, loop=lose_lane(run.loop)))
-        case e.DeliveryLost() | e.ResultDiscarded():
+        case e.ResultDiscarded():
             return state
         case _:
             assert_never(fact)

@@ -6,12 +6,12 @@ A healthy run never needs it. Any number of sweepers may run; the same code serv
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from noetl.errors import Unavailable, UnknownPurpose
-from noetl.facts.events import CommandLost, DeliveryLost
+from noetl.facts.events import CommandLost, Draft, ResultDiscarded
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
@@ -166,12 +166,17 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:
             tx.commands.reopen(command.command_id, command.attempt)
-            lost = DeliveryLost(command.command_id, command.attempt, command.owner or "")
-            draft = draft_about(command, lost, f"delivery:{command.command_id}/{command.attempt}")
-            tx.events.append(execution.execution_id, execution.head_version, [draft], now)
+            tx.events.append(execution.execution_id, execution.head_version, [_lose(command)], now)
         else:
             tx.commands.close([command.command_id])
             _give_up(tx, execution, command, now)
+
+
+def _lose(command: CommandRow) -> Draft:
+    """What its worker did no longer counts, and another delivery follows."""
+    lost = ResultDiscarded.by_loss(command.command_id, command.attempt, command.owner or "")
+    key = f"delivery:{command.command_id}/{command.attempt}"
+    return replace(draft_about(command, lost, key), attempt=command.attempt)
 
 
 def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:

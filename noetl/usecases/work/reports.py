@@ -7,15 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from noetl.facts.events import (
-    CommandLost,
-    DeliveryLost,
-    Draft,
-    IterationFailed,
-    ResultDiscarded,
-    StepDone,
-    StepFailed,
-)
+from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepDone, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
@@ -101,7 +93,7 @@ def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
 
 
 def draft_about(
-    command: CommandRow, fact: DeliveryLost | CommandLost | StepFailed | IterationFailed, key: str
+    command: CommandRow, fact: ResultDiscarded | CommandLost | StepFailed | IterationFailed, key: str
 ) -> Draft:
     """`fact` about the run, or the iteration, that the command was for."""
     return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from playbooks import lone, playbook
 
-from noetl.facts.events import CommandIssued, CommandLost, DeliveryLost
+from noetl.facts.events import CommandIssued, CommandLost, ResultDiscarded
 from noetl.facts.json import Json
 from noetl.history.run_details import find_attempts
 from noetl.pipeline.model import Call
@@ -164,14 +164,13 @@ def test_a_worker_that_is_lost_is_seen_on_the_timeline_and_among_the_attempts() 
     sim = Simulation(PIPELINE, {"http": Mortal(2)})
     run = sim.start()
     until_quiet(sim, run)
-    (lost,) = (event for event in sim.events(run) if isinstance(event.fact, DeliveryLost))
-    assert isinstance(lost.fact, DeliveryLost)
-    assert lost.fact.delivery == 1
+    (lost,) = (event for event in sim.events(run) if isinstance(event.fact, ResultDiscarded))
+    assert lost.draft.attempt == 1
     mine = [event for event in sim.events(run) if event.draft.run_id == lost.draft.run_id]
     ended = [(one.task, one.status) for one in find_attempts(mine)]
     assert ended == [("first", "done"), ("", "lost"), ("second", "done"), ("third", "done")]
     (again,) = (one.begun_again for one in find_attempts(mine) if one.status == "lost")
-    assert again == f"worker {lost.fact.worker} was lost with delivery 1; begun again as 2"
+    assert again == "worker simulated was lost with delivery 1; begun again as 2"
     (line,) = (one for one in timeline(sim.rt, run).steps if one.step == "start")
     segments = line.runs[0].segments
     assert [one.lost for one in segments if one.lost] == [1]
