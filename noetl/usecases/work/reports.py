@@ -11,7 +11,7 @@ from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscar
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
-from noetl.usecases.log_writer import ReportLog
+from noetl.usecases.log_batches import LogBatch
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake_after_report
@@ -30,10 +30,10 @@ def lock_lease(tx: Transaction, claimed: CommandRow) -> ExecutionRow | None:
     return execution if ours else None
 
 
-_NOTHING = nullcontext(ReportLog())
+_NOTHING = nullcontext(None)
 
 
-def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[ReportLog]:
+def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[LogBatch | None]:
     """What the command's calls have printed, for the transaction of a report inside of the
     block."""
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
@@ -57,7 +57,8 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
     with output_of(rt, command) as printed, rt.store.begin() as tx:
         if lock_lease(tx, command) is None:
             return
-        printed.into(tx, command.execution_id)
+        if printed is not None:
+            printed.into(tx)
         tx.commands.close([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
@@ -166,7 +167,8 @@ class ReportBatch:
             if execution is None:
                 _discard(rt, tx, command, self.drafts)
             else:
-                printed.into(tx, command.execution_id)
+                if printed is not None:
+                    printed.into(tx)
                 self._drop_cancelled(tx, execution)
                 if claim is not None:
                     self.drafts.append(claim(tx, execution))
