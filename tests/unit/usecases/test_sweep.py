@@ -13,6 +13,7 @@ from noetl.history.run_details import find_attempts
 from noetl.pipeline.model import Call
 from noetl.testing import Mailbox, Simulation
 from noetl.ui.run.bars import TimeScale, draw_bars
+from noetl.usecases import control
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.sweep import SweepReport, sweep
 from noetl.usecases.timeline import timeline
@@ -176,6 +177,32 @@ def test_a_worker_that_is_lost_is_seen_on_the_timeline_and_among_the_attempts() 
     assert [one.lost for one in segments if one.lost] == [1]
     (bar,) = (one for one in draw_bars(line, TimeScale(100_000)) if "was lost with its worker" in one.title)
     assert bar.look == "failed"
+
+
+LOOP = playbook("""
+    - step: start
+      loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+      tool: {kind: http, url: http://x}
+      next: rest
+    - step: rest
+      tool: {kind: wait, signal: go}
+""")
+
+
+def test_what_handed_out_the_indices_of_a_loop_goes_with_its_execution() -> None:
+    def is_left() -> bool:
+        sweep(sim.rt)
+        with sim.rt.store.read() as tx:
+            return tx.loops.get(run, "start#1") is not None
+
+    sim = Simulation(LOOP, {"http": lambda _: 1})
+    run = sim.start()
+    sim.settle()
+    assert is_left()
+    control.cancel(sim.rt, run, grace_s=0)
+    sim.settle()
+    assert sim.report(run).row.status == "cancelled"
+    assert not is_left()
 
 
 def test_a_delivery_of_a_resumed_pipeline_may_die_too() -> None:
