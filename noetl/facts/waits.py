@@ -4,7 +4,7 @@ that ended."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from noetl.facts.approvals import SoughtApproval
 from noetl.facts.brief import brief
@@ -65,6 +65,16 @@ class Awaited:
         if self.callback:
             return "callback"
         return due_at or self.until or compact(self.seconds or 0.0)
+
+
+#: How the reason of a suspension begins that is for the lock of an equal call; its key follows. It
+#: is no field of its own, so that all versions read it.
+BEHIND_LOCK: Final = "lock:"
+
+
+def find_lock(reason: str) -> str | None:
+    """The key of the lock that a suspension of that reason is for."""
+    return reason.removeprefix(BEHIND_LOCK) if reason.startswith(BEHIND_LOCK) else None
 
 
 @dataclass(frozen=True, slots=True)
