@@ -45,7 +45,7 @@ from noetl.usecases.sweep import LATEST, end_leases
 
 
 def now() -> datetime:
-    """The clock of all processes: UTC."""
+    """This machine's own clock: UTC. What others compare is written by that of their store."""
     return datetime.now(UTC)
 
 
@@ -166,6 +166,7 @@ def runtime(
         private=(settings.home_dir,),
         memory_mb=settings.python_memory_mb,
         default_deadline_s=settings.task_timeout_s,
+        clock=store.clock,
         stop_grace_s=min(Services.stop_grace_s, settings.cancel_grace_s),
     )
     tools = Registry(services)
@@ -175,7 +176,8 @@ def runtime(
         results=results,
         tools=tools,
         kinds=tools.kinds(),
-        clock=now,
+        clock=store.clock,
+        machine_clock=now,
         entropy=lambda: secrets.randbits(22),
         random=random.random,
         limits=_limits(settings),
@@ -183,7 +185,7 @@ def runtime(
         seal=seal,
         read_token=lambda token: key_source.vault().read_token(token),
         encrypt=lambda data: key_source.vault().encrypt(data),
-        logs=LogWriter(store, results, now),
+        logs=LogWriter(store, results, store.clock),
         file_digest=lambda execution_id, name: digest_of_file(services.files_in(execution_id), name),
         quoting=CommandLine,
     )

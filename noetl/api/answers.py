@@ -246,7 +246,8 @@ class WaitView(WireModel):
     """Something of an execution that waits, without a worker, or that ends and has more to do."""
 
     kind: AwaitedKind = Field(
-        description="`task`: a task that waits; `slot`: it needs slots of keys first; `pause`: its step, or "
+        description="`task`: a task that waits; `lock`: an equal call that is cached is being made; "
+        "`slot`: it needs slots of keys first; `pause`: its step, or "
         "its queue, is paused; `ending`: what is done behind everything else is left"
     )
     step: str | None = Field(description="null: the region, or with neither the execution, waits")

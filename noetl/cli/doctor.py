@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from importlib.metadata import distributions, packages_distributions
 
 import click
@@ -166,7 +165,8 @@ def _tools(_: Settings) -> DoctorFinding:
 
 
 def _clocks(settings: Settings) -> DoctorFinding:
-    """Leases, timers and schedules compare instants of several hosts: their clocks must agree."""
+    """Leases, timers and schedules go by the database's clock. What code of tasks reads, and what
+    services outside compare (tokens, certificates), is the machine's."""
     if not settings.database_url:
         return DoctorFinding("clocks", True, "the database is a file of this machine")
     try:
@@ -196,7 +196,7 @@ def _measure_skews(settings: Settings) -> list[tuple[str, float]]:
         if tx is None:
             return []
         here = measure_skew(tx, bootstrap.now)
-        seen = tx.workers.alive(bootstrap.now() - SEEN - timedelta(seconds=abs(here or 0.0)))
+        seen = tx.workers.alive((tx.now() or bootstrap.now()) - SEEN)
     found = [("this machine", here), *((row.name, row.skew_s) for row in seen)]
     return [(name, skew) for name, skew in found if skew is not None]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -70,7 +71,8 @@ def _show_change(home: Path, *, as_json: bool) -> int:
 def _show_processes(settings: Settings, *, as_json: bool) -> int:
     """What was started one by one, as the Procfile does. Returns the exit code."""
     api = own_server(settings)
-    processes, health = _read_processes(settings), _health(api)
+    seen, health = _read_processes(settings), _health(api)
+    processes = seen.rows
     running = bool(processes) or health["status"] != "down"
     if as_json:
         home = str(settings.home_dir)
@@ -81,7 +83,7 @@ def _show_processes(settings: Settings, *, as_json: bool) -> int:
     elif running:
         click.echo(f"`noetl up` does not run on {settings.home_dir}. What runs was started by itself.")
         click.echo(f"API:         {api}")
-        _list_processes(processes)
+        _list_processes(seen)
         _describe(health)
     else:
         click.echo(
@@ -91,16 +93,25 @@ def _show_processes(settings: Settings, *, as_json: bool) -> int:
     return 0 if health["status"] == "ok" and _has_scheduler(processes) else 1
 
 
-def _read_processes(settings: Settings) -> Sequence[WorkerRow]:
+@dataclass(frozen=True, slots=True)
+class SeenProcesses:
+    """Those that are alive as of `now`, by the clock that they write."""
+
+    now: datetime
+    rows: Sequence[WorkerRow]
+
+
+def _read_processes(settings: Settings) -> SeenProcesses:
     """The processes whose signs of life are in the settings' database, but for those of this
     machine that were killed since; none where it cannot be read, which the health of the API tells
     of."""
     try:
         with bootstrap.read_database(settings) as tx:
-            rows = [] if tx is None else tx.workers.alive(bootstrap.now() - SEEN)
+            now = bootstrap.now() if tx is None else tx.now() or bootstrap.now()
+            rows = [] if tx is None else tx.workers.alive(now - SEEN)
     except NoetlError:
-        return []
-    return [row for row in rows if not _is_gone(row)]
+        return SeenProcesses(bootstrap.now(), [])
+    return SeenProcesses(now, [row for row in rows if not _is_gone(row)])
 
 
 def _is_gone(row: WorkerRow) -> bool:
@@ -130,17 +141,20 @@ def _as_json(row: WorkerRow) -> JsonMap:
     }
 
 
-def _list_processes(processes: Sequence[WorkerRow]) -> None:
-    now = bootstrap.now()
+def _list_processes(seen: SeenProcesses) -> None:
     table(
         ("process", "role", "queues", "last seen"),
         (
-            (row.name, row.role, ", ".join(row.queues), f"{(now - row.seen_at).total_seconds():.0f} s ago")
-            for row in processes
+            (row.name, row.role, ", ".join(row.queues), f"{_seconds_since(row, seen):.0f} s ago")
+            for row in seen.rows
         ),
     )
-    if not _has_scheduler(processes):
+    if not _has_scheduler(seen.rows):
         click.echo(f"{word('down', 'red')}: scheduler: nothing goes on without it; start `noetl scheduler`.")
+
+
+def _seconds_since(row: WorkerRow, seen: SeenProcesses) -> float:
+    return (seen.now - row.seen_at).total_seconds()
 
 
 def _health(api: str) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from noetl.engine.endings import Ending, find_endings
+from noetl.engine.run_state import LockedCall, Run
 from noetl.engine.slots import KeyStanding, describe_slot, find_waiting
 from noetl.engine.state import State
 from noetl.engine.wait_state import SlotHolder
@@ -15,8 +16,9 @@ from noetl.engine.waits import describe_waits
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.limits import WHOLE, AskedSlot, region_of
 
-#: A task that left its worker; slots; something that is paused; what is left to be done at an end.
-AwaitedKind: TypeAlias = Literal["task", "slot", "pause", "ending"]
+#: A task that left its worker; the lock of a cached call; slots; something that is paused; what is
+#: left to be done at an end.
+AwaitedKind: TypeAlias = Literal["task", "lock", "slot", "pause", "ending"]
 
 #: What stands for an execution where something of it has a name.
 EXECUTION: Final = "it"
@@ -32,9 +34,19 @@ class QueuedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who makes a call that equal ones wait for."""
+
+    execution_id: str
+    run_id: str
+    iteration: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a state does not know. `since` says when versions were written (UTC, ISO 8601), as far
-    as that is known. `keys` are those that are waited for; `paused` the steps and queues
+    as that is known. `locks` says who has those that are waited for, by their keys; `keys` are
+    those that are waited for; `paused` the steps and queues
     that are paused, each `{kind, name, since, principal, reason}`, by kind and name; `queued` waits
     in such a queue."""
 
@@ -42,17 +54,19 @@ class Surroundings:
     keys: Mapping[str, KeyStanding] = field(default_factory=dict)
     paused: Mapping[tuple[str, str], JsonMap] = field(default_factory=dict)
     queued: Sequence[QueuedRun] = ()
+    locks: Mapping[str, LockHolder] = field(default_factory=dict)
 
 
 def find_awaited(state: State, around: Surroundings) -> list[JsonMap]:
     """`{kind, step, region, run_id, iteration, task, mode, since, until, for: [{name, text,
-    due_at}]}` of each task that waits, then of each run, region or (with neither) execution that
-    waits for slots, of all that is paused, and of what ends. `for` of approvals has `approval`
-    besides, of slots `slot`, of pauses `pause`."""
+    due_at}]}` of each task that waits, then of each call that waits for an equal one, of each run,
+    region or (with neither) execution that waits for slots, of all that is paused, and of what
+    ends. `for` of approvals has `approval` besides, of slots `slot`, of pauses `pause`."""
     if state.ended:
         return []
     return [
         *describe_waits(state),
+        *_describe_locks(state, around),
         *_describe_slots(state, around),
         *_describe_pauses(state, around),
         *(_describe_ending(one, around) for one in find_endings(state)),
@@ -79,6 +93,7 @@ def _entry(
     run_id: str | None,
     region: str | None = None,
     iteration: int | None = None,
+    task: str | None = None,
     since: Json = None,
     until: str | None = None,
 ) -> JsonMap:
@@ -88,12 +103,41 @@ def _entry(
         "region": region,
         "run_id": run_id,
         "iteration": iteration,
-        "task": None,
+        "task": task,
         "mode": "all",
         "since": since,
         "until": until,
         "for": list(awaited),
     }
+
+
+# --- locks of cached calls ------------------------------------------------------------------------
+
+
+def find_locked(state: State) -> Iterator[tuple[Run, int | None, LockedCall]]:
+    """The calls that wait for equal ones, with the run and the iteration that make them."""
+    for run in state.runs.values():
+        if run.locked is not None and not run.ended:
+            yield run, None, run.locked
+        if run.loop is not None:
+            yield from ((run, index, call) for index, call in run.loop.locked.items())
+
+
+def _describe_locks(state: State, around: Surroundings) -> Iterator[JsonMap]:
+    for run, iteration, call in find_locked(state):
+        holder = around.locks.get(call.key)
+        if holder == LockHolder(state.execution_id, run.id, iteration):
+            # It makes the call by now.
+            continue
+        awaited = {"name": call.task, "text": _say_lock(holder), "due_at": None}
+        yield _entry("lock", [awaited], step=run.step, run_id=run.id, iteration=iteration, task=call.task)
+
+
+def _say_lock(holder: LockHolder | None) -> str:
+    if holder is None:
+        return "an equal call"
+    whose = place_of(holder.run_id, holder.iteration)
+    return f"the equal call of {whose} in execution {holder.execution_id}"
 
 
 # --- slots ----------------------------------------------------------------------------------------

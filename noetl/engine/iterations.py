@@ -8,7 +8,7 @@ from typing import Any, Final, assert_never
 
 from noetl.engine.changes import replace
 from noetl.engine.inputs import Inputs
-from noetl.engine.run_state import CursorState, LoopState, SparseValues
+from noetl.engine.run_state import CursorState, LockedCall, LoopState, SparseValues
 from noetl.errors import TemplateError
 from noetl.facts import events as e
 from noetl.facts.json import Json
@@ -46,9 +46,9 @@ def fold_iteration(
         case e.IterationStarted():
             return replace(loop, started=loop.started | 1 << index)
         case e.IterationResumed():
-            return loop
+            return replace(loop, locked=_without(loop.locked, index)) if index in loop.locked else loop
         case e.IterationSuspended():
-            return replace(loop, suspended={**loop.suspended, index: fact.due_at})
+            return _suspend(loop, index, fact)
         case e.IterationDone():
             return _end_iteration(loop, index, fact)
         case e.IterationFailed():
@@ -61,6 +61,12 @@ def fold_iteration(
             return replace(loop, cancelled=loop.cancelled | 1 << index, calling=calling)
         case _:
             assert_never(fact)
+
+
+def _suspend(loop: LoopState, index: int, fact: e.IterationSuspended) -> LoopState:
+    call = LockedCall.of(fact)
+    locked = loop.locked if call is None else {**loop.locked, index: call}
+    return replace(loop, suspended={**loop.suspended, index: fact.due_at}, locked=locked)
 
 
 def _add_claim(loop: LoopState, fact: e.LoopClaimed) -> LoopState:
@@ -127,6 +133,7 @@ def _close(loop: LoopState, index: int) -> LoopState:
         ended=loop.ended | 1 << index,
         partial=_without(loop.partial, index),
         suspended=_without(loop.suspended, index),
+        locked=_without(loop.locked, index),
         unwanted=_without(loop.unwanted, index),
     )
 
@@ -140,6 +147,7 @@ def cut_short(loop: LoopState) -> LoopState:
         cancelled=loop.cancelled | left,
         partial={},
         suspended={},
+        locked={},
         calling=(),
         unwanted={},
         closed=True,

@@ -9,8 +9,11 @@ from typing import Literal
 
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.lineage import Reuse
+from noetl.facts.loops import IterationSuspended
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.scopes import Handling
+from noetl.facts.steps import StepSuspended
+from noetl.facts.waits import find_lock
 
 _WIDTH = 64
 
@@ -103,6 +106,8 @@ class LoopState:
     added: tuple[tuple[int, Json], ...] = ()
     #: It is not over when all iterations have ended.
     stays_open: bool = False
+    #: The locks that iterations wait for.
+    locked: Mapping[int, LockedCall] = field(default_factory=dict)
 
     @property
     def completed_count(self) -> int:
@@ -138,6 +143,20 @@ class LastTask:
     extras: JsonMap
 
 
+@dataclass(frozen=True, slots=True)
+class LockedCall:
+    """A call of `task` that waits for an equal one to end, which has the lock of that `key`."""
+
+    task: str
+    key: str
+
+    @staticmethod
+    def of(fact: StepSuspended | IterationSuspended) -> LockedCall | None:
+        """None where the suspension is for something else."""
+        key = find_lock(fact.reason)
+        return None if key is None else LockedCall(fact.task, key)
+
+
 @dataclass(frozen=True)
 class Run:
     """One firing of a step that has not been routed yet, or whose iterations run on.
@@ -167,6 +186,8 @@ class Run:
     #: that was copied.
     reuse: Reuse | None = None
     copied: int = 0
+    #: The lock that it waits for, as far as its worker has said.
+    locked: LockedCall | None = None
     #: Whether it failed because its deadline had come.
     timed_out: bool = False
     #: Why it is to end, where somebody asked for that.

@@ -22,7 +22,7 @@ from noetl.engine.run_ends import (
     result_of_run,
     with_run,
 )
-from noetl.engine.run_state import LastTask, Run
+from noetl.engine.run_state import LastTask, LockedCall, Run
 from noetl.engine.slots import drop_part
 from noetl.engine.state import State
 from noetl.engine.waits import begin_wait, drop_wait
@@ -47,7 +47,7 @@ def fold_command(state: State, fact: e.CommandFact, draft: e.Draft) -> State:
             if run is None or run.loop is None:
                 return state
             return with_run(state, replace(run, loop=lose_lane(run.loop)))
-        case e.DeliveryLost() | e.ResultDiscarded():
+        case e.ResultDiscarded():
             return state
         case _:
             assert_never(fact)
@@ -77,9 +77,10 @@ def fold_step(state: State, fact: e.StepFact, draft: e.Draft) -> State:
         return state
     match fact:
         case e.StepStarted() | e.StepResumed():
-            return with_run(state, replace(run, status="running"))
+            return with_run(state, replace(run, status="running", locked=None))
         case e.StepSuspended():
-            timed = replace(run, status="waiting", resume_at=fact.due_at or "")
+            due, locked = fact.due_at or "", LockedCall.of(fact)
+            timed = replace(run, status="waiting", resume_at=due, locked=locked)
             return _leave_worker(state, run, None, fact) or with_run(state, timed)
         case e.StepDone():
             return _end_well(state, run, fact)

@@ -77,7 +77,6 @@ from noetl.facts.steps import (
     ArcDecision as ArcDecision,
     CommandIssued as CommandIssued,
     CommandLost as CommandLost,
-    DeliveryLost as DeliveryLost,
     JoinUnsatisfied as JoinUnsatisfied,
     MilestoneEvaluated as MilestoneEvaluated,
     NextEvaluated as NextEvaluated,
@@ -140,7 +139,7 @@ TokenFact: TypeAlias = (
 #: Of regions of steps.
 RegionFact: TypeAlias = RegionEntered | RegionCancelRequested | RegionCancelled | RegionEnded
 #: Of what is sent to workers.
-CommandFact: TypeAlias = CommandIssued | DeliveryLost | CommandLost | ResultDiscarded
+CommandFact: TypeAlias = CommandIssued | CommandLost | ResultDiscarded
 #: Of runs of steps.
 StepFact: TypeAlias = (
     StepStarted

@@ -119,17 +119,6 @@ class CommandIssued:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryLost:
-    """The `worker` that had the command gave no sign of life any more: that was its delivery of
-    that number, from 1, and another one follows."""
-
-    type: ClassVar[str] = "command.delivery.lost"
-    command_id: str
-    delivery: int
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
 class CommandLost:
     """A worker took the command `deliveries` times and never reported; it is not tried again."""
 
@@ -254,10 +243,22 @@ class JoinUnsatisfied:
 
 @dataclass(frozen=True, slots=True)
 class ResultDiscarded:
-    """A worker reported something that no longer counts. `reported` is the type of what it
-    reported."""
+    """What a delivery of a command did no longer counts. `reported` is the type of what its worker
+    reported; empty where that was lost and reports nothing: the event is of the attempt that was
+    its delivery, from 1, and another one follows."""
 
     type: ClassVar[str] = "result.discarded"
     command_id: str
     reported: str
     reason: str
+
+    @classmethod
+    def by_loss(cls, command_id: str, delivery: int, worker: str) -> ResultDiscarded:
+        """What the `worker` did that was lost with that `delivery`."""
+        again = f"worker {worker} was lost with delivery {delivery}; begun again as {delivery + 1}"
+        return cls(command_id, "", again)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the worker was lost."""
+        return not self.reported

@@ -76,6 +76,16 @@ def _to_seconds(instant: str | None) -> str | None:
     return instant and _FRACTION.sub("", instant)
 
 
+#: How the reason of a suspension begins that is for the lock of an equal call; its key follows. It
+#: is no field of its own, so that all versions read it.
+BEHIND_LOCK: Final = "lock:"
+
+
+def find_lock(reason: str) -> str | None:
+    """The key of the lock that a suspension of that reason is for."""
+    return reason.removeprefix(BEHIND_LOCK) if reason.startswith(BEHIND_LOCK) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A task waits for the first, or for all, of what it awaits. `named`: its result says which.

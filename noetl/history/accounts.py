@@ -29,6 +29,7 @@ WaitKind: TypeAlias = Literal[
     "join",
     "delay",
     "wait",
+    "lock",
     "slot",
     "pause",
     "ending",

@@ -46,8 +46,8 @@ def find_attempts(events: Iterable[Event]) -> Iterator[TaskAttempt]:
     """Those that the events of a run tell of, in order; of a task that runs the last heartbeat."""
     running: dict[tuple[str, int | None], TaskAttempt] = {}
     for event in events:
-        if isinstance(event.fact, e.DeliveryLost):
-            yield from _lose(event, event.fact, running)
+        if isinstance(event.fact, e.ResultDiscarded) and event.fact.is_loss:
+            yield from _lose(event, event.fact.reason, running)
         found = _attempt(event)
         if found is None:
             continue
@@ -61,14 +61,13 @@ def find_attempts(events: Iterable[Event]) -> Iterator[TaskAttempt]:
 
 
 def _lose(
-    event: Event, fact: e.DeliveryLost, running: dict[tuple[str, int | None], TaskAttempt]
+    event: Event, begun_again: str, running: dict[tuple[str, int | None], TaskAttempt]
 ) -> Iterator[TaskAttempt]:
     """What ran with the worker that was lost; where the log does not know what, that something
     did."""
-    text = f"worker {fact.worker} was lost with delivery {fact.delivery}; begun again as {fact.delivery + 1}"
     ended = [running.pop(key) for key in list(running) if key[1] == event.draft.iteration]
     for one in ended or [_make(event, "", "lost")]:
-        yield replace(one, status="lost", at=event.recorded_at, begun_again=text)
+        yield replace(one, status="lost", at=event.recorded_at, begun_again=begun_again)
 
 
 def _attempt(event: Event) -> TaskAttempt | None:

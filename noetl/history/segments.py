@@ -51,8 +51,8 @@ class Segments:
                 self._wait_for_worker(at, at if due is None else read(due))
             case e.SlotRequested(part=limits.WHOLE) | e.StepSuspended():
                 self.wait(at)
-            case e.DeliveryLost(delivery=delivery) if not self._has_loop:
-                self._lose(at, delivery)
+            case e.ResultDiscarded() as discarded if discarded.is_loss and not self._has_loop:
+                self._lose(at, event.draft.attempt or 1)
             case e.SlotGranted(part=limits.WHOLE):
                 self._turn("queued", at)
             case e.StepStarted(started_at=started):

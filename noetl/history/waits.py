@@ -15,6 +15,7 @@ from noetl.facts import events as e
 from noetl.facts.brief import brief
 from noetl.facts.events import Event
 from noetl.facts.json import JsonMap
+from noetl.facts.waits import find_lock
 from noetl.history.accounts import WaitAccount
 from noetl.history.admissions import ADMITTED, rules_asked
 from noetl.history.evidence import Evidence, listed
@@ -253,7 +254,8 @@ def _delay(events: list[Event], due_at: str) -> str:
     left = _last(events, e.StepSuspended)
     if left is None or not isinstance(left.fact, e.StepSuspended):
         return f"it goes on at {due_at}"
-    return f"task {left.fact.task!r} goes on at {due_at} ({left.fact.reason})"
+    why = "an equal call was being made" if find_lock(left.fact.reason) else left.fact.reason
+    return f"task {left.fact.task!r} goes on at {due_at} ({why})"
 
 
 def _where(here: Evidence, command: e.CommandIssued, reported: list[Event]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from noetl.errors import NoetlError
 from noetl.facts.children import ChildCall
@@ -66,7 +66,7 @@ def run(
     machine = _Machine(program, names, begin(program, progress), ports)
     while machine.enter():
         task, attempt = machine.task, machine.caller.attempt(machine.progress)
-        reason: Literal["retry", "later"] = "retry"
+        reason = "retry"
         match attempt.suspension:
             case ChildCall() as child:
                 wait = None if child.detached else attempt.deadline_s
@@ -84,7 +84,7 @@ def run(
                 )
                 return
             case Later() as later:
-                reason = "later"
+                reason = later.reason
                 machine.record_checkpoint(later, attempt.since)
             case None:
                 machine.record_attempt(attempt)

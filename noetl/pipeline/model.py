@@ -95,10 +95,11 @@ class CachedCall:
 @dataclass(frozen=True, slots=True)
 class Later:
     """The tool wants to be called again in `seconds`, with `checkpoint`: a job that runs elsewhere,
-    a poll."""
+    a poll. `reason` is what is recorded of why."""
 
     seconds: float
     checkpoint: Json = None
+    reason: str = "later"
 
 
 #: What a tool may yield in the place of an outcome: its task waits, and nothing waits with it.
@@ -317,7 +318,7 @@ class Suspend:
     drafts: tuple[Draft, ...]
     progress: PipelineProgress
     task: str
-    reason: Literal["retry", "later", "child", "wait"]
+    reason: str
     seconds: float | None = None
     child: ChildCall | None = None
     wait: Wait | None = None

@@ -153,7 +153,7 @@ class Quantum(Tool):
     def __init__(self, services: Services, clocks: Clocks | None = None) -> None:
         super().__init__(services)
         self._running = RunningCalls()
-        self._held = SharedResources(services, clocks or Clocks())
+        self._held = SharedResources(services, clocks or Clocks(services.clock))
 
     def run(self, call: Call, config: QuantumConfig) -> Outcome | Suspension:
         if call.abandoned and not (config.action in SENDING and config.backend.provider in REMOTE):

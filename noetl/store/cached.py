@@ -118,7 +118,13 @@ class SqlCachedResults(SqlTable):
         while found is None:
             # One that was there may be released before it is read.
             self._session.write(_hold[self._session.dialect], values)
-            found = self._session.read(_holder, {"called": key}).first()
+            found = self.holder(key)
+        return found
+
+    def holder(self, key: str) -> CallLock | None:
+        found = self._session.read(_holder, {"called": key}).first()
+        if found is None:
+            return None
         number, *rest, taken_at = found
         return CallLock(CallSite(str(number), *rest), taken_at)
 

@@ -6,7 +6,9 @@ are the hot path of every replay.
 
 Processes of two versions share a log while one takes the place of the other. So a reader passes
 over fields that it does not know, and a field that was added later is left out where it says
-nothing. What a reader must not pass over is a type of its own, or another schema.
+nothing. What a reader must not pass over is a type of its own, or another schema: what it means for
+the state nobody can guess, and an execution that waits is better than one that goes on wrongly. So
+a new type is read by one release, and written by the next.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from noetl.errors import BadRequest, NoetlError
 from noetl.facts import json
-from noetl.facts.events import SCHEMA, Fact, SignalReceived, StepScheduled
+from noetl.facts.events import SCHEMA, Fact, ResultDiscarded, SignalReceived, StepScheduled
 from noetl.facts.json import Json
 
 #: One step from `(type, schema)` to the next schema: takes and returns (type, payload).
@@ -33,6 +35,11 @@ UPCASTERS: Final[Mapping[tuple[str, int], Upcaster]] = {}
 LATER: Final[Mapping[type[Any], Mapping[str, Json]]] = {
     SignalReceived: {"about": None},
     StepScheduled: {"queue": ""},
+}
+
+#: Types that were written between two releases, and what they are today.
+RETIRED: Final[Mapping[str, Callable[[Any], Fact]]] = {
+    "command.delivery.lost": lambda said: ResultDiscarded.by_loss(**said),
 }
 
 #: Class of every type in the log.
@@ -170,7 +177,7 @@ def fact(kind: str, schema: int, text: str) -> Fact:
     value = loads(text)
     if schema != SCHEMA:
         kind, value = upcast(kind, schema, value)
-    reader = _READERS.get(kind)
+    reader = _READERS.get(kind) or RETIRED.get(kind)
     if reader is None:
         raise NoetlError(
             f"The log holds an event of type {kind!r}, which this version does not know; upgrade."

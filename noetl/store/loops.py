@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Column, bindparam, case, false, select, true, update
+from sqlalchemy import Column, bindparam, case, delete, exists, false, not_, select, true, update
 
 from noetl.errors import Conflict, NoetlError
 from noetl.store import codec
-from noetl.store.schema.work import loop_run
+from noetl.store.commands import CLOSED
+from noetl.store.schema.executions import execution
+from noetl.store.schema.work import command, loop_run
 from noetl.store.session import SqlTable, text_or_none, upserts, value_or_none
 from noetl.usecases.ports import LoopRow
 
@@ -51,6 +53,18 @@ _close = update(loop_run).where(*_its).values(open=false())
 _close_all = (
     update(loop_run).where(_c.execution_id == bindparam("id"), _c.open == true()).values(open=false())
 )
+_left_behind = (
+    select(_c.execution_id)
+    .distinct()
+    .join_from(loop_run, execution, execution.c.execution_id == _c.execution_id)
+    .where(
+        execution.c.ended_at.is_not(None),
+        not_(exists().where(command.c.execution_id == _c.execution_id, command.c.state != CLOSED)),
+    )
+    .order_by(_c.execution_id)
+    .limit(bindparam("limit"))
+)
+_delete_of = delete(loop_run).where(_c.execution_id == bindparam("id"))
 
 
 def _is_of_later_generation(new: Any) -> Any:
@@ -129,3 +143,9 @@ class SqlLoops(SqlTable):
 
     def close_all(self, execution_id: str) -> None:
         self._session.later(_close_all, {"id": codec.number(execution_id)})
+
+    def left_behind(self, limit: int) -> list[str]:
+        return [str(number) for number in self._session.read(_left_behind, {"limit": limit}).scalars()]
+
+    def delete_of(self, execution_id: str) -> None:
+        self._session.later(_delete_of, {"id": codec.number(execution_id)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -12,9 +12,11 @@ from weakref import WeakSet
 
 from sqlalchemy import func, select
 
+from noetl.errors import NoetlError
 from noetl.store.audit import SqlAudit
 from noetl.store.business_keys import SqlBusinessKeys
 from noetl.store.cached import SqlCachedResults
+from noetl.store.clock import DatabaseClock, read_machine_clock
 from noetl.store.commands import SqlCommands
 from noetl.store.connections import Connections, MemoryConnections, connect
 from noetl.store.correlations import SqlCorrelations
@@ -74,8 +76,10 @@ def open_tables(session: Session, shard: str) -> Transaction:
 
 def _read_clock(session: Session) -> datetime | None:
     """Of SQLite None: it asks the machine that it runs on."""
-    if session.dialect == "sqlite":
-        return None
+    return None if session.dialect == "sqlite" else _ask_clock(session)
+
+
+def _ask_clock(session: Session) -> datetime:
     found: datetime = session.read(_now).scalar()
     return found
 
@@ -100,6 +104,8 @@ class SqlStore:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
         self._connections = connect(url, pool_size)
+        #: None for as long as nobody has asked for the time, and of SQLite.
+        self._clock: DatabaseClock | None = None
         #: Whether no other process can change anything, so that nothing has to be listened to.
         self._alone = isinstance(self._connections, MemoryConnections)
         ear = None if self._alone else lambda: listen(self._connections)
@@ -115,6 +121,19 @@ class SqlStore:
     def read(self) -> AbstractContextManager[Transaction]:
         """Sees one moment: what others commit meanwhile stays out of sight."""
         return self._transaction("read")
+
+    def clock(self) -> datetime:
+        return self._read_clock() or read_machine_clock()
+
+    def _read_clock(self) -> datetime | None:
+        if self._connections.dialect == "sqlite":
+            return None
+        self._clock = clock = self._clock or DatabaseClock()
+        if clock.read() is None:
+            # Every transaction follows the clock. That the database is away shows in the caller's.
+            with suppress(NoetlError), self.read():
+                pass
+        return clock.read()
 
     def watch(self, *execution_ids: str) -> AbstractContextManager[Watch]:
         return self._watches.watch(*execution_ids)
@@ -136,6 +155,8 @@ class SqlStore:
                 connections.bare() as connection,
                 open_direct(connection, connections.place, mode) as session,
             ):
+                if self._clock is not None and self._clock.is_due:
+                    self._clock.follow(partial(_ask_clock, session))
                 yield session
         else:
             with (

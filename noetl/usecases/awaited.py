@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from noetl.engine.awaited import QueuedRun, Surroundings, find_awaited
+from noetl.engine.awaited import LockHolder, QueuedRun, Surroundings, find_awaited, find_locked
 from noetl.engine.endings import find_endings
 from noetl.engine.slot_table import SlotTable
 from noetl.engine.slots import KeyStanding, find_waiting, slot_place
@@ -54,7 +54,15 @@ def look_around(tx: Transaction, state: State, now: datetime) -> Surroundings:
             for (kind, name), one in pauses.items()
         },
         list(_find_queued(tx, state.execution_id, pauses)),
+        _find_holders(tx, state),
     )
+
+
+def _find_holders(tx: Transaction, state: State) -> Mapping[str, LockHolder]:
+    """Who has the locks of cached calls that it waits for."""
+    keys = {call.key for _, _, call in find_locked(state)}
+    locks = {key: lock.site for key in keys if (lock := tx.cached.holder(key)) is not None}
+    return {key: LockHolder(one.execution_id, one.run_id, one.iteration) for key, one in locks.items()}
 
 
 def _read_pauses(tx: Transaction) -> Pauses:

@@ -94,7 +94,7 @@ def _look(rt: Runtime, execution_id: str, step: str | None, version: int | None)
         path=row.path,
         playbook_version=row.playbook_version,
         # What every answer calls the execution as of `version`.
-        status=row.status if version is None else moment.Moment(row, begin, log).status(state),
+        status=moment.Moment(row, begin, log).status(state),
     )
     return StepLook(found, plan, events, state)
 

@@ -408,7 +408,7 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
     return {
         "execution_id": execution_id,
         "version": state.version,
-        "status": here.row.status if version is None else here.status(state),
+        "status": here.status(state),
         "ctx": dict(state.ctx),
         "steps": _steps(state, _as_it_is),
         "marking": _marking(state),

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 from noetl.facts.logs import LogChunk, LogPosition, Stream
+from noetl.usecases.ports import CommandRow
 
 #: Bytes at the beginning, and at the end, of an attempt that stay rows of the store.
 INLINE: Final = 256 * 1024
@@ -39,10 +40,13 @@ class Piece:
     size: int = 0
     parts: list[str] = field(default_factory=list)
     lost: int = 0
+    #: It may be in the store as it is.
+    sealed: bool = False
 
     def goes_on(self, attempt: PrintedAttempt, stream: Stream, size: int) -> bool:
         """Whether `size` bytes more of that stream belong to it."""
-        return self.attempt is attempt and self.stream == stream and self.size + size <= CHUNK
+        fits = self.size + size <= CHUNK and not self.sealed
+        return self.attempt is attempt and self.stream == stream and fits
 
     def chunk(self) -> LogChunk:
         text = "".join(self.parts) if self.stream != "note" else NOTE.format(self.lost, self.attempt.most)
@@ -82,6 +86,11 @@ class PrintedAttempt:
         self.inline += piece.size
 
     @property
+    def is_stored(self) -> bool:
+        """Whether something of it is known to be in the store."""
+        return bool(self.first or self.rows or self.kept)
+
+    @property
     def full(self) -> bool:
         """Whether no more of it is kept by reference."""
         return self.kept >= self.most
@@ -114,13 +123,19 @@ class PrintedAttempt:
 
 @dataclass(slots=True)
 class CommandLog:
-    """What one delivery of a command has printed, and the store does not have yet. One call prints
-    at a time."""
+    """What one delivery of a `command` has printed, and the store does not have yet. One call
+    prints at a time. `unsure`: pieces may be in the store, in rows behind `last_seq`."""
 
-    execution_id: str
+    command: CommandRow
     pieces: deque[Piece] = field(default_factory=deque)
     pending: int = 0
     attempts: list[PrintedAttempt] = field(default_factory=list)
+    unsure: bool = False
+    last_seq: int = 0
+
+    @property
+    def execution_id(self) -> str:
+        return self.command.execution_id
 
     def add(self, attempt: PrintedAttempt, stream: Stream, text: str, at: datetime) -> int:
         """Takes a text of `attempt`; its bytes."""
@@ -155,8 +170,17 @@ class CommandLog:
         found, self.pieces, self.pending = list(self.pieces), deque(), 0
         return found
 
+    def keep(self, pieces: Sequence[Piece], seqs: Sequence[int]) -> None:
+        """They are the rows `seqs` of the store."""
+        for piece, seq in zip(pieces, seqs, strict=True):
+            piece.attempt.add_row(piece, seq)
+        self.unsure, self.last_seq = False, max(seqs, default=self.last_seq)
+
     def give_back(self, pieces: Sequence[Piece]) -> None:
-        """They have not been stored after all."""
+        """They have not been stored after all, as far as is known."""
+        self.unsure = True
+        for piece in pieces:
+            piece.sealed = True
         self.pieces.extendleft(reversed(pieces))
         self.pending += sum(piece.size for piece in pieces)
 

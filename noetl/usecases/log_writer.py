@@ -4,7 +4,8 @@ nothing is printed.
 What waits when a worker reports goes into the transaction of the report (`for_report`), so that
 a reader who sees the end of a task sees what it printed. What a task prints while it runs is
 written by a thread, at most twice a second or when there is much of it, in one transaction for all
-attempts of the process.
+attempts of the process. That waits for the disk: what follows a chunk that a crash of the database
+has taken would be the edge of a hole.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from noetl.errors import NoetlError
 from noetl.facts.logs import LogPosition, LogRow, Stream, pack
 from noetl.facts.reference import Retention
 from noetl.pipeline.model import Call
-from noetl.usecases.log_bounds import MOST, CommandLog, Piece, PrintedAttempt, Stored
-from noetl.usecases.ports import Clock, CommandRow, Results, Store, Transaction
+from noetl.usecases.log_batches import Key, LogBatch
+from noetl.usecases.log_bounds import MOST, CommandLog, PrintedAttempt, Stored
+from noetl.usecases.ports import Clock, CommandRow, Results, Store
 
 log = logging.getLogger(__name__)
 
@@ -34,30 +35,6 @@ MUCH: Final = 512 * 1024
 #: Bytes of one command that wait at most. Who prints faster waits, and for so many seconds at most.
 ROOM: Final = 4 * 1024 * 1024
 PATIENCE_S: Final = 5.0
-
-#: A command and its delivery.
-Key: TypeAlias = tuple[str, int]
-
-
-@dataclass(slots=True)
-class ReportLog:
-    """What of a command's output waits for the transaction of its report."""
-
-    pieces: Sequence[Piece] = ()
-    seqs: list[int] | None = None
-
-    def into(self, tx: Transaction, execution_id: str) -> None:
-        """Writes it. Needs the lock of the execution."""
-        if self.pieces:
-            self.seqs = tx.logs.add(execution_id, [piece.chunk() for piece in self.pieces])
-
-
-@dataclass(slots=True)
-class _Batch:
-    key: Key
-    output: CommandLog
-    pieces: list[Piece]
-    seqs: list[int] = field(default_factory=list)
 
 
 class LogWriter:
@@ -93,7 +70,7 @@ class LogWriter:
         )
         attempt = PrintedAttempt(place, self._most)
         with self._changed:
-            output = self._outputs.setdefault(key, CommandLog(where.execution_id))
+            output = self._outputs.setdefault(key, CommandLog(command))
             output.attempts.append(attempt)
         return attempt
 
@@ -102,7 +79,7 @@ class LogWriter:
         take."""
         key = (command.command_id, command.attempt)
         with self._changed:
-            output = self._outputs.setdefault(key, CommandLog(attempt.place.execution_id))
+            output = self._outputs.setdefault(key, CommandLog(command))
             output.add(attempt, stream, text, self._clock())
             self._awake()
             if output.pending >= MUCH:
@@ -123,39 +100,43 @@ class LogWriter:
     # --- reports ----------------------------------------------------------------------------------
 
     @contextmanager
-    def for_report(self, command: CommandRow) -> Iterator[ReportLog]:
+    def for_report(self, command: CommandRow) -> Iterator[LogBatch | None]:
         """What the command has printed, to be written in a transaction inside of the block. What is
         not written there, or not committed, is written later by the thread."""
         key = (command.command_id, command.attempt)
         if key not in self._outputs:
-            yield ReportLog()
+            yield None
             return
         with self._changed:
             # What was taken before is committed before, or the order would not be that of the
             # texts.
             self._changed.wait_for(lambda: key not in self._busy, PATIENCE_S)
-            output = self._outputs.get(key)
-            taken = [] if output is None or key in self._busy else output.take()
-            if taken:
-                self._busy.add(key)
-        if output is None or not taken:
-            yield ReportLog()
+            batch = None if key in self._busy else self._take_of(key)
+        if batch is None:
+            yield None
             return
-        batch, report_log, committed = _Batch(key, output, taken), ReportLog(taken), False
+        committed = False
         try:
-            yield report_log
-            committed = True
+            yield batch
+            committed = batch.is_written
         finally:
-            self._settle(batch, report_log.seqs if committed else None)
+            self._settle(batch, committed)
 
-    def _settle(self, batch: _Batch, seqs: list[int] | None) -> None:
+    def _take_of(self, key: Key) -> LogBatch | None:
+        """What waits of the command. Under the lock."""
+        output = self._outputs.get(key)
+        if output is None or not output.pieces:
+            return None
+        self._busy.add(key)
+        return LogBatch(key, output, output.take())
+
+    def _settle(self, batch: LogBatch, committed: bool) -> None:
         with self._changed:
-            if seqs is None:
+            if committed:
+                batch.output.keep(batch.pieces, batch.seqs)
+            else:
                 batch.output.give_back(batch.pieces)
                 self._awake()
-            else:
-                for piece, seq in zip(batch.pieces, seqs, strict=True):
-                    piece.attempt.add_row(piece, seq)
             self._busy.discard(batch.key)
             self._forget(batch.key)
             self._changed.notify_all()
@@ -197,31 +178,23 @@ class LogWriter:
         written = False
         try:
             if batches:
-                with self._store.begin_async_commit() as tx:
-                    self._write(tx, batches)
+                with self._store.begin() as tx:
+                    for batch in batches:
+                        batch.write(tx)
             written = True
         except NoetlError as error:
             log.warning("What user code printed waits: %s", error)
         finally:
             for batch in batches:
-                self._settle(batch, batch.seqs if written else None)
+                self._settle(batch, written)
         return written and self._move_excess()
 
-    def _take(self) -> list[_Batch]:
+    def _take(self) -> list[LogBatch]:
         with self._changed:
-            batches = [
-                _Batch(key, output, output.take())
-                for key, output in self._outputs.items()
-                if output.pieces and key not in self._busy
-            ]
-            self._busy.update(batch.key for batch in batches)
+            free = [key for key in self._outputs if key not in self._busy]
+            batches = [batch for key in free if (batch := self._take_of(key)) is not None]
         # Locks are taken in one order everywhere.
         return sorted(batches, key=lambda batch: int(batch.output.execution_id))
-
-    def _write(self, tx: Transaction, batches: Sequence[_Batch]) -> None:
-        for batch in batches:
-            tx.executions.lock(batch.output.execution_id)
-            batch.seqs = tx.logs.add(batch.output.execution_id, [piece.chunk() for piece in batch.pieces])
 
     def _move_excess(self) -> bool:
         with self._changed:

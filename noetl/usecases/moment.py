@@ -103,7 +103,11 @@ class Moment:
         return replay(self.start, (event for event in self.tail if event.version <= last))
 
     def status(self, state: State) -> str:
-        """What to call `state`, which is one of this execution (`history.statuses`)."""
+        """What to call `state`, which is one of this execution (`history.statuses`). The newest is
+        called as the row has it, in every answer: what no turn has seen yet may not be what it
+        looks like."""
+        if state.version == self.row.head_version:
+            return self.row.status
         follows = next((event for event in self.tail if event.version == state.version + 1), None)
         return settle_status(status_of(state), follows)
 

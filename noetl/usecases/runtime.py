@@ -137,6 +137,8 @@ class Runtime:
     entropy: Callable[[], int]
     random: Callable[[], float]
     limits: RuntimeLimits = RuntimeLimits()
+    #: This machine's own clock, for those who ask how far it is off; `clock` is that of the store.
+    machine_clock: Clock | None = None
     #: Waits so many seconds in a worker.
     sleep: Callable[[float], None] = time.sleep
     #: Whether cached results stand in for calls.

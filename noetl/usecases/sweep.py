@@ -6,12 +6,12 @@ A healthy run never needs it. Any number of sweepers may run; the same code serv
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from noetl.errors import Unavailable, UnknownPurpose
-from noetl.facts.events import CommandLost, DeliveryLost
+from noetl.facts.events import CommandLost, Draft, ResultDiscarded
 from noetl.facts.outcome import ErrorInfo
 from noetl.usecases.fleet.progress import carry_on
 from noetl.usecases.ports import CommandRow, ExecutionRow, Transaction
@@ -45,7 +45,8 @@ class SweepReport:
 def sweep(rt: Runtime) -> SweepReport:
     """Sends what is due and unsent, sends again what was not claimed, ends expired leases, wakes
     executions that owe a turn, hands signals to those that wait for what they are about, forgets
-    the credentials of those that have ended and what has expired, and carries operations on."""
+    the credentials and loops of those that have ended and what has expired, and carries operations
+    on."""
     now = rt.clock()
     expired = _end_leases(rt, now, now)
     with rt.store.read() as tx:
@@ -53,6 +54,7 @@ def sweep(rt: Runtime) -> SweepReport:
         silent = tx.commands.unclaimed(now - timedelta(seconds=rt.limits.resend_s), BATCH)
         owing = tx.executions.owing(now, BATCH)
         holders = tx.credentials.execution_ids()
+        looped = tx.loops.left_behind(BATCH)
         operations = tx.operations.unfinished()
         stale = tx.cached.has_expired(now)
         kept = tx.correlations.matches(BATCH)
@@ -60,6 +62,7 @@ def sweep(rt: Runtime) -> SweepReport:
         is_over = tx.slots.has_expired(now)
         waits_for_slots = bool(tx.slots.waiting_keys())
     _forget_credentials(rt, holders)
+    _forget_loops(rt, looped)
     if stale:
         with rt.store.begin() as tx:
             tx.cached.remove_expired(now)
@@ -91,6 +94,13 @@ def _forget_credentials(rt: Runtime, executions: list[str]) -> None:
             row = tx.executions.get(execution_id)
             if row is None or (row.ended_at is not None and not tx.commands.open_of(execution_id)):
                 tx.credentials.delete_of(execution_id)
+
+
+def _forget_loops(rt: Runtime, executions: list[str]) -> None:
+    if executions:
+        with rt.store.begin() as tx:
+            for execution_id in executions:
+                tx.loops.delete_of(execution_id)
 
 
 #: Later than any instant in the tables.
@@ -166,12 +176,17 @@ def _end_lease(rt: Runtime, seen: CommandRow, now: datetime, until: datetime) ->
             ask_for_turn(tx, execution.execution_id, now)
         elif command.attempt < rt.limits.max_deliveries:
             tx.commands.reopen(command.command_id, command.attempt)
-            lost = DeliveryLost(command.command_id, command.attempt, command.owner or "")
-            draft = draft_about(command, lost, f"delivery:{command.command_id}/{command.attempt}")
-            tx.events.append(execution.execution_id, execution.head_version, [draft], now)
+            tx.events.append(execution.execution_id, execution.head_version, [_lose(command)], now)
         else:
             tx.commands.close([command.command_id])
             _give_up(tx, execution, command, now)
+
+
+def _lose(command: CommandRow) -> Draft:
+    """What its worker did no longer counts, and another delivery follows."""
+    lost = ResultDiscarded.by_loss(command.command_id, command.attempt, command.owner or "")
+    key = f"delivery:{command.command_id}/{command.attempt}"
+    return replace(draft_about(command, lost, key), attempt=command.attempt)
 
 
 def _give_up(tx: Transaction, execution: ExecutionRow, command: CommandRow, now: datetime) -> None:

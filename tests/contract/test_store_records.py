@@ -20,7 +20,7 @@ from noetl.usecases.ports import (
     WorkerRow,
 )
 
-from .given import LATER, NOW, SECOND, create, execution
+from .given import LATER, NOW, SECOND, add, command, create, execution
 
 # --- loops ----------------------------------------------------------------------------------------
 
@@ -35,6 +35,22 @@ def test_a_loop_hands_each_index_out_once(store: Store) -> None:
         assert tx.loops.take("100", "s#1", 0, 2) == (4,)
         assert tx.loops.take("100", "s#1", 0, 2) == ()
         assert tx.loops.get("100", "s#1") == LoopRow("100", "s#1", 0, 5, 5, True, items=["a", {"b": None}])
+
+
+def test_a_loop_is_left_behind_where_its_execution_has_ended_and_no_command_is_open(store: Store) -> None:
+    create(store, execution("100"), *(execution(one, status="failed", ended_at=NOW) for one in ("20", "30")))
+    add(store, command("c20", "20"), command("c30", "30", state="closed"))
+    with store.begin() as tx:
+        for owner in ("100", "20", "30"):
+            tx.loops.save(LoopRow(owner, "s#1", 0, 0, 5, True))
+            tx.loops.save(LoopRow(owner, "s#2", 0, 0, 5, False))
+        assert tx.loops.left_behind(10) == ["30"]
+        tx.commands.close(["c20"])
+        assert tx.loops.left_behind(10) == ["20", "30"]
+        assert tx.loops.left_behind(1) == ["20"]
+        tx.loops.delete_of("20")
+        assert tx.loops.left_behind(10) == ["30"]
+        assert tx.loops.get("100", "s#1") is not None
 
 
 def test_a_closed_loop_hands_nothing_out(store: Store) -> None:

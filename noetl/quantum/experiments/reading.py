@@ -101,7 +101,7 @@ def keep_text(session: TaskSession, text: str) -> Json:
     reference to it where it is long."""
     if len(text.encode("utf-8", "surrogatepass")) <= INLINE_CIRCUIT or session.services.results is None:
         return text
-    results, keep = session.services.results, retention_of(session.call)
+    results, keep = session.services.results, retention_of(session.call, session.services)
     # The iterations of a loop have one circuit, and it is written once.
     return _kept.get(
         f"{keep.place}/{canonical.sha256(text)}", lambda: without_preview(results.put(text, keep))

@@ -81,7 +81,7 @@ def keep_points(points: Sequence[JsonMap], session: TaskSession) -> Json:
     sizes = [len(json.dumps(point)) for point in points]
     if results is None or sum(sizes) <= most:
         return list(points)
-    keep = retention_of(session.call)
+    keep = retention_of(session.call, session.services)
     parts: list[JsonMap] = []
     page: list[JsonMap] = []
     size = 0

@@ -147,9 +147,10 @@ class Sweep:
     def _keep(
         self, before: SweepProgress, fresh: list[dict[str, Any]], shots: int, keeper: KeptTables
     ) -> SweepProgress:
-        results, call = self.session.services.results, self.session.call
+        services = self.session.services
+        results = services.results
         assert results is not None  # see `run`
-        page = results.put(fresh, retention_of(call))
+        page = results.put(fresh, retention_of(self.session.call, services))
         return SweepProgress(
             before.next + len(fresh),
             shots,

@@ -163,7 +163,9 @@ class Python(Tool):
         # before any is read.
         context = user_code.context(call, source.text) if source.name == CODE else None
         tables = ResultTables(
-            services.results, services.inline_bytes if inline is None else inline, retention_of(call)
+            services.results,
+            services.inline_bytes if inline is None else inline,
+            retention_of(call, services),
         )
         try:
             with inputs(call.args, services, config.frames) as (values, input_files):

@@ -245,4 +245,4 @@ def keep_body(answer: HttpResponse, call: Call, services: Services) -> Json:
         return None
     shown = current_mask().file(answer.file, answer.file.with_name("shown"))
     content_type = answer.headers.get("content-type", _UNKNOWN)
-    return services.results.put_file(shown, content_type, retention_of(call))
+    return services.results.put_file(shown, content_type, retention_of(call, services))

@@ -10,6 +10,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -84,6 +85,8 @@ class Services:
     output_limit: int = 64 * 1024
     #: Deadline of calls whose `spec.timeout` says nothing.
     default_deadline_s: float = 3600.0
+    #: The clock by which instants are written that other processes read.
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     #: How long a command that was cancelled may take to end by itself.
     stop_grace_s: float = 5.0
     #: Largest result, as JSON text.

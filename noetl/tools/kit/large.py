@@ -6,7 +6,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
@@ -81,12 +80,14 @@ def shelf_of(call: Call, services: Services) -> TableStore | None:
         return None
     how = call.result
     inline = services.inline_bytes if how.inline_bytes is None else how.inline_bytes
-    return TableStore(services.results, retention_of(call), inline, services.table_limit, services.scratch)
+    return TableStore(
+        services.results, retention_of(call, services), inline, services.table_limit, services.scratch
+    )
 
 
-def retention_of(call: Call) -> Retention:
+def retention_of(call: Call, services: Services) -> Retention:
     """For whom, and until when, what `call` puts into the result store is kept."""
-    return call.result.keep(call.where.execution_id, datetime.now(UTC))
+    return call.result.keep(call.where.execution_id, services.clock())
 
 
 def _store_failure(error: Exception) -> ToolError:

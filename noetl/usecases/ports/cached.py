@@ -71,6 +71,9 @@ class CachedResults(Protocol):
     def hold(self, key: str, lock: CallLock) -> CallLock:
         """Takes the lock of a call where nobody has it. Whose it is."""
 
+    def holder(self, key: str) -> CallLock | None:
+        """Who has the lock of a call."""
+
     def take_over(self, key: str, before: CallLock, lock: CallLock) -> bool:
         """Takes the lock of one that is gone, unless another was faster."""
 

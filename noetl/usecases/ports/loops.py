@@ -52,3 +52,9 @@ class Loops(Protocol):
     def close(self, execution_id: str, run_id: str) -> None: ...
 
     def close_all(self, execution_id: str) -> None: ...
+
+    def left_behind(self, limit: int) -> list[str]:
+        """Ids of executions that have ended, of which no command is open, and that have rows still,
+        ascending."""
+
+    def delete_of(self, execution_id: str) -> None: ...

@@ -95,4 +95,8 @@ class Store(Protocol):
         missed, by whatever process, but where the database was out of reach and `NOETL_WATCH_S` is
         off."""
 
+    def clock(self) -> datetime:
+        """The instant, by the one clock that all processes of this store share: what they write is
+        compared by others. For as long as that cannot be asked it is this machine's."""
+
     def close(self) -> None: ...

@@ -13,6 +13,7 @@ from noetl.facts.fingerprint import digest
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import REUSED, Outcome, succeeded
 from noetl.facts.reference import MANIFEST, references_in
+from noetl.facts.waits import BEHIND_LOCK
 from noetl.pipeline.model import CachedCall, CachePort, Later, Where
 from noetl.usecases.ports import ENDED, CachedRow, CallLock, CallSite, CommandRow, Transaction
 from noetl.usecases.runtime import Runtime
@@ -119,7 +120,8 @@ class CommandCache(CachePort):
                 held = ours if tx.cached.take_over(key, held, ours) else held
             if held.site != ours.site:
                 waited = (now - held.taken_at).total_seconds() / 2
-                return Later(min(max(waited, _SHORTEST_WAIT_S), _LONGEST_WAIT_S))
+                wait_s = min(max(waited, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
+                return Later(wait_s, reason=f"{BEHIND_LOCK}{key}")
             row = tx.cached.get(key, now)
             if row is not None:
                 tx.cached.release(key, ours.site)

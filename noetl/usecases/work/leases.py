@@ -110,7 +110,8 @@ class Leases:
         self._seen_at = now
         who = self._presence
         with self._rt.store.begin_async_commit() as tx:
-            skew = measure_skew(tx, self._rt.clock)
+            own = self._rt.machine_clock
+            skew = None if own is None else measure_skew(tx, own)
             tx.workers.see(WorkerRow(who.name, who.role, who.queues, self._started_at, now, skew))
 
     def beat(self) -> None:

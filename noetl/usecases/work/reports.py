@@ -7,19 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from noetl.facts.events import (
-    CommandLost,
-    DeliveryLost,
-    Draft,
-    IterationFailed,
-    ResultDiscarded,
-    StepDone,
-    StepFailed,
-)
+from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepDone, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
 from noetl.usecases.large_values import hold_draft
-from noetl.usecases.log_writer import ReportLog
+from noetl.usecases.log_batches import LogBatch
 from noetl.usecases.ports import ENDED, CommandRow, ExecutionRow, Transaction
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.wakes import ask_for_turn, wake_after_report
@@ -38,10 +30,10 @@ def lock_lease(tx: Transaction, claimed: CommandRow) -> ExecutionRow | None:
     return execution if ours else None
 
 
-_NOTHING = nullcontext(ReportLog())
+_NOTHING = nullcontext(None)
 
 
-def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[ReportLog]:
+def output_of(rt: Runtime, claimed: CommandRow) -> AbstractContextManager[LogBatch | None]:
     """What the command's calls have printed, for the transaction of a report inside of the
     block."""
     return _NOTHING if rt.logs is None else rt.logs.for_report(claimed)
@@ -65,7 +57,8 @@ def give_up(rt: Runtime, command: CommandRow) -> None:
     with output_of(rt, command) as printed, rt.store.begin() as tx:
         if lock_lease(tx, command) is None:
             return
-        printed.into(tx, command.execution_id)
+        if printed is not None:
+            printed.into(tx)
         tx.commands.close([command.command_id])
         ask_for_turn(tx, command.execution_id, rt.clock())
     wake_after_report(rt)
@@ -101,7 +94,7 @@ def fail_iteration(command: CommandRow, error: ErrorInfo) -> Draft:
 
 
 def draft_about(
-    command: CommandRow, fact: DeliveryLost | CommandLost | StepFailed | IterationFailed, key: str
+    command: CommandRow, fact: ResultDiscarded | CommandLost | StepFailed | IterationFailed, key: str
 ) -> Draft:
     """`fact` about the run, or the iteration, that the command was for."""
     return Draft(fact, step=command.step, run_id=command.run_id, iteration=command.iteration, dedup_key=key)
@@ -174,7 +167,8 @@ class ReportBatch:
             if execution is None:
                 _discard(rt, tx, command, self.drafts)
             else:
-                printed.into(tx, command.execution_id)
+                if printed is not None:
+                    printed.into(tx)
                 self._drop_cancelled(tx, execution)
                 if claim is not None:
                     self.drafts.append(claim(tx, execution))

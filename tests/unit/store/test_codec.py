@@ -146,6 +146,12 @@ def test_a_payload_that_is_no_mapping_is_refused_where_nothing_has_to_be_said(te
         codec.fact("playbook.paused", SCHEMA, text)
 
 
+def test_a_loss_that_was_recorded_as_a_type_of_its_own_is_what_it_is_today() -> None:
+    text = codec.dumps({"command_id": "1/s#1/-/1", "delivery": 2, "worker": "w"})
+    read = codec.fact("command.delivery.lost", 1, text)
+    assert read == events.ResultDiscarded.by_loss("1/s#1/-/1", delivery=2, worker="w")
+
+
 def test_payloads_are_upcast_one_step_at_a_time() -> None:
     def rename(kind: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "tool.ended", {"task": payload["name"]}

@@ -15,7 +15,7 @@ from noetl.facts.json import Json
 from noetl.facts.outcome import ErrorInfo, failed
 from noetl.pipeline.model import Call, Later
 from noetl.testing import KINDS, Simulation
-from noetl.usecases import cache, catalog, control, inspect, retry
+from noetl.usecases import awaited, cache, catalog, control, inspect, retry
 from noetl.usecases.ports import CallLock, CallSite
 from noetl.usecases.results import collect
 from noetl.usecases.retry import RetryRequest
@@ -219,6 +219,31 @@ def test_with_a_lock_the_second_waits_for_the_first_and_no_worker_with_it() -> N
     book.sim.settle()
     assert book.sim.report(second).result == {"n": 1}
     assert book.calls["/a"] == 1
+
+
+EACH_LOCKED = """[{step: start, loop: {in: [1, 2], iterator: n},
+  tool: {kind: http, url: /a, cache: {ttl: 10m, lock: true}}}]"""
+
+
+@pytest.mark.parametrize(("text", "iteration"), [(LOCKED, None), (EACH_LOCKED, 0)])
+def test_what_is_behind_a_lock_says_so_for_as_long_as_it_is(text: str, iteration: int | None) -> None:
+    book = Cached(text)
+    book.answers["/a"] = lambda call: Later(3600.0, {"job": 1}) if call.checkpoint is None else {"n": 1}
+    first, second = book.sim.start(), book.sim.start()
+    book.sim.settle()
+    assert awaited.awaited(book.sim.rt, first) == []
+    (wait,) = awaited.awaited(book.sim.rt, second)
+    whose = "start#1" if iteration is None else "start#1[0]"
+    assert (wait["kind"], wait["step"], wait["run_id"]) == ("lock", "start", "start#1")
+    assert (wait["iteration"], wait["task"]) == (iteration, wait["for"][0]["name"])
+    assert wait["for"][0]["text"] == f"the equal call of {whose} in execution {first}"
+    control.cancel(book.sim.rt, first)
+    book.sim.settle()
+    assert book.sim.report(second).waits == [wait]
+    book.sim.pass_time(60)
+    book.sim.settle()
+    assert book.calls["/a"] == 2
+    assert awaited.awaited(book.sim.rt, second) == []
 
 
 def test_where_the_first_one_fails_the_second_makes_the_call() -> None:

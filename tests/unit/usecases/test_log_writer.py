@@ -6,8 +6,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,6 +19,7 @@ from noetl.pipeline.model import Call, Where
 from noetl.results import open_results
 from noetl.store.sql import SqlStore
 from noetl.usecases import log_bounds, logs
+from noetl.usecases.log_batches import LogBatch
 from noetl.usecases.log_writer import GATHER_S, PAUSE_S, LogWriter
 from noetl.usecases.ports import CommandRow, ExecutionRow, Results, Transaction
 from noetl.usecases.runtime import Runtime
@@ -47,18 +50,24 @@ class Counting(SqlStore):
         self.commits += 1
 
 
+Made = TypeVar("Made", bound=Counting)
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return open_results(f"file://{tmp_path}/results", tmp_path)
 
 
-@pytest.fixture
-def store() -> Counting:
-    made = Counting()
+def with_execution(made: Made) -> Made:
     with made.begin() as tx:
         tx.executions.create(ExecutionRow("7", "a/b", 1, "d", "running", 0, 0, NOW, NOW))
     made.commits = 0
     return made
+
+
+@pytest.fixture
+def store() -> Counting:
+    return with_execution(Counting())
 
 
 COMMAND = CommandRow("7.s#1", "7", "s#1", "s", "pipeline", "-", "python", 1, attempt=1)
@@ -87,6 +96,11 @@ def text(store: Counting, results: Results) -> str:
         after = page.next
 
 
+def put(printed: LogBatch | None, tx: Transaction) -> None:
+    assert printed is not None
+    printed.into(tx)
+
+
 def test_ten_thousand_lines_of_many_attempts_take_one_transaction(store: Counting, results: Results) -> None:
     writer = Held(store, results, lambda: NOW)
     attempt = writer.begin(COMMAND, CALL)
@@ -104,14 +118,14 @@ def test_what_waits_goes_into_the_transaction_of_the_report_and_is_kept_when_tha
     attempt = writer.begin(COMMAND, CALL)
     writer.write(COMMAND, attempt, "stdout", "a")
     with suppress(RuntimeError), writer.for_report(COMMAND) as printed, store.begin() as tx:
-        printed.into(tx, "7")
+        put(printed, tx)
         raise RuntimeError
     assert text(store, results) == ""
     writer.write(COMMAND, attempt, "stdout", "b")
     writer.end(COMMAND, attempt)
     before = store.commits
     with writer.for_report(COMMAND) as printed, store.begin() as tx:
-        printed.into(tx, "7")
+        put(printed, tx)
     assert (text(store, results), store.commits) == ("ab", before + 1)
     assert writer._outputs == {}
 
@@ -126,6 +140,107 @@ def test_a_store_that_is_away_loses_nothing_that_there_is_room_for(store: Counti
     writer.write(COMMAND, attempt, "stderr", "b")
     assert writer.flush()
     assert text(store, results) == "ab"
+
+
+class Crashing(Counting):
+    """Its database crashes behind each transaction: what was not waited for is gone."""
+
+    def begin_async_commit(self) -> AbstractContextManager[Transaction]:
+        return self._lost()
+
+    @contextmanager
+    def _lost(self) -> Iterator[Transaction]:
+        with suppress(Crash), super().begin() as tx:
+            yield tx
+            raise Crash
+
+
+class Crash(Exception): ...
+
+
+def test_a_crash_of_the_database_leaves_no_hole_in_what_was_printed(results: Results) -> None:
+    store = with_execution(Crashing())
+    writer = Held(store, results, lambda: NOW)
+    attempt = writer.begin(COMMAND, CALL)
+    for said in "abc":
+        writer.write(COMMAND, attempt, "stdout", said)
+        assert writer.flush()
+    assert text(store, results) == "abc"
+
+
+class Unheard(Counting):
+    """The answer to its next commit is lost, where it is `deaf`."""
+
+    deaf = False
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        return self._unheard()
+
+    @contextmanager
+    def _unheard(self) -> Iterator[Transaction]:
+        with super().begin() as tx:
+            yield tx
+        if self.deaf:
+            self.deaf = False
+            raise Unavailable("gone")
+
+
+@pytest.mark.parametrize("before", ["", "a"])
+def test_what_was_committed_before_the_connection_was_lost_is_not_written_twice(
+    before: str, results: Results
+) -> None:
+    store = with_execution(Unheard())
+    writer = Held(store, results, lambda: NOW)
+    attempt = writer.begin(COMMAND, CALL)
+    writer.write(COMMAND, attempt, "stdout", before)
+    assert writer.flush()
+    store.deaf = True
+    writer.write(COMMAND, attempt, "stdout", "b")
+    writer.write(COMMAND, attempt, "stderr", "c")
+    assert not writer.flush()
+    writer.write(COMMAND, attempt, "stderr", "d")
+    assert writer.flush()
+    writer.end(COMMAND, attempt)
+    page = read(store, results)
+    assert [(one.stream, one.offset, one.text) for one in page.chunks if one.text] == [
+        *([("stdout", 0, before)] if before else []),
+        ("stdout", len(before), "b"),
+        ("stderr", 0, "c"),
+        ("stderr", 1, "d"),
+    ]
+    assert writer._outputs == {}
+
+
+def test_of_a_claim_that_a_crash_has_taken_nothing_is_kept_beside_the_next_one(
+    store: Counting, results: Results
+) -> None:
+    with store.begin() as tx:
+        tx.commands.add([replace(COMMAND, attempt=0)])
+    lost, mine = (LeasedCommand(store, results, owner) for owner in ("lost", "mine"))
+    lost.say("a")
+    lost.say("b")
+    with store.begin() as tx:
+        tx.commands.claim(COMMAND.command_id, "mine", NOW, NOW + timedelta(seconds=30), 3)
+    lost.say("c")
+    mine.say("a")
+    mine.say("b")
+    with store.begin() as tx:
+        tx.commands.close([COMMAND.command_id])
+    mine.say("c")
+    assert text(store, results) == "abc"
+
+
+class LeasedCommand:
+    """What the worker `owner` prints of its delivery."""
+
+    def __init__(self, store: Counting, results: Results, owner: str) -> None:
+        self._writer = Held(store, results, lambda: NOW)
+        self._command = replace(COMMAND, state="claimed", owner=owner)
+        self._attempt = self._writer.begin(self._command, CALL)
+
+    def say(self, text: str) -> None:
+        self._writer.write(self._command, self._attempt, "stdout", text)
+        assert self._writer.flush()
 
 
 def test_first_and_last_256_kib_stay_in_the_store_and_the_rest_is_kept_by_reference(

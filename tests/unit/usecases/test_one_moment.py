@@ -101,6 +101,32 @@ def _comparison(rt: Runtime, run: str) -> None:
     assert (one.a, one.same) == (one.b, True)
 
 
+WAITING = playbook("""
+    - step: first
+      tool: {kind: wait, signal: go}
+""")
+
+
+def test_a_version_has_one_word_in_all_answers_also_before_a_turn_has_seen_it() -> None:
+    sim = Simulation(WAITING)
+    run = sim.start()
+    suspended = 0
+    while sim.mailbox.messages:
+        sim.deliver()
+        report = inspect.report(sim.rt, run)
+        head = report.row.head_version
+        suspended += sim.types(run)[-1] == "step.suspended"
+        words = {
+            report.row.status,
+            inspect.state_view(sim.rt, run)["status"],
+            inspect.state_view(sim.rt, run, head)["status"],
+            history.explain(sim.rt, run).status,
+            history.explain(sim.rt, run, version=head).status,
+        }
+        assert len(words) == 1
+    assert suspended
+
+
 @pytest.mark.parametrize("look", [_report, _result, _state, _news, _explanation, _comparison])
 def test_an_answer_is_of_one_version_whatever_is_committed_meanwhile(
     look: Callable[[Runtime, str], None],

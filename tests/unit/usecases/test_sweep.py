@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 from playbooks import lone, playbook
 
-from noetl.facts.events import CommandIssued, CommandLost, DeliveryLost
+from noetl.facts.events import CommandIssued, CommandLost, ResultDiscarded
 from noetl.facts.json import Json
 from noetl.history.run_details import find_attempts
 from noetl.pipeline.model import Call
 from noetl.testing import Mailbox, Simulation
 from noetl.ui.run.bars import TimeScale, draw_bars
+from noetl.usecases import control
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.sweep import SweepReport, sweep
 from noetl.usecases.timeline import timeline
@@ -164,19 +165,44 @@ def test_a_worker_that_is_lost_is_seen_on_the_timeline_and_among_the_attempts() 
     sim = Simulation(PIPELINE, {"http": Mortal(2)})
     run = sim.start()
     until_quiet(sim, run)
-    (lost,) = (event for event in sim.events(run) if isinstance(event.fact, DeliveryLost))
-    assert isinstance(lost.fact, DeliveryLost)
-    assert lost.fact.delivery == 1
+    (lost,) = (event for event in sim.events(run) if isinstance(event.fact, ResultDiscarded))
+    assert lost.draft.attempt == 1
     mine = [event for event in sim.events(run) if event.draft.run_id == lost.draft.run_id]
     ended = [(one.task, one.status) for one in find_attempts(mine)]
     assert ended == [("first", "done"), ("", "lost"), ("second", "done"), ("third", "done")]
     (again,) = (one.begun_again for one in find_attempts(mine) if one.status == "lost")
-    assert again == f"worker {lost.fact.worker} was lost with delivery 1; begun again as 2"
+    assert again == "worker simulated was lost with delivery 1; begun again as 2"
     (line,) = (one for one in timeline(sim.rt, run).steps if one.step == "start")
     segments = line.runs[0].segments
     assert [one.lost for one in segments if one.lost] == [1]
     (bar,) = (one for one in draw_bars(line, TimeScale(100_000)) if "was lost with its worker" in one.title)
     assert bar.look == "failed"
+
+
+LOOP = playbook("""
+    - step: start
+      loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+      tool: {kind: http, url: http://x}
+      next: rest
+    - step: rest
+      tool: {kind: wait, signal: go}
+""")
+
+
+def test_what_handed_out_the_indices_of_a_loop_goes_with_its_execution() -> None:
+    def is_left() -> bool:
+        sweep(sim.rt)
+        with sim.rt.store.read() as tx:
+            return tx.loops.get(run, "start#1") is not None
+
+    sim = Simulation(LOOP, {"http": lambda _: 1})
+    run = sim.start()
+    sim.settle()
+    assert is_left()
+    control.cancel(sim.rt, run, grace_s=0)
+    sim.settle()
+    assert sim.report(run).row.status == "cancelled"
+    assert not is_left()
 
 
 def test_a_delivery_of_a_resumed_pipeline_may_die_too() -> None:
