@@ -71,6 +71,10 @@ class Plan:
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]
 
+    def names_in(self, step: str) -> frozenset[Path]:
+        """Names used by any template of the step."""
+        return self.needs(step).chains | _names_around(self.net.steps[step])
+
     def code(self, step: str) -> Mapping[str, str]:
         """Digests of what the tasks of a step do, and its cursor, by their names."""
         if step not in self._code:
