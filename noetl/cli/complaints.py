@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -91,6 +91,18 @@ def _describe(error: NoetlError) -> str:
             )
         case _:
             return error.message
+
+
+@contextlib.contextmanager
+def naming(file: str | None) -> Iterator[None]:
+    """Names the file here in which what is missing stands that a server tells of; None: as it
+    does."""
+    try:
+        yield
+    except PrerequisitesMissing as error:
+        if file is None:
+            raise
+        raise PrerequisitesMissing(error.message, [{**one, "file": file} for one in error.faults]) from error
 
 
 def _list_problems(error: PlaybookInvalid) -> str:
