@@ -3,22 +3,23 @@ names as they are. Names that are templates are known only then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from noetl.engine.plan import Plan
 from noetl.expressions import names_used
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.secret import STORE
 from noetl.net.checks import descendants
-from noetl.net.model import KindInfo, Task
+from noetl.net.model import KindInfo, Net, Task
 
 #: The kind of the tasks that call playbooks.
 CALL: Final = "playbook"
 #: In the place of a step: what comes before the first one.
 BEFORE: Final = ""
 
+#: The chains of names that the templates of a step read.
+NamesIn: TypeAlias = Callable[[str], frozenset[tuple[str, ...]]]
 PrerequisiteKind: TypeAlias = Literal["credential", "playbook"]
 
 
@@ -35,13 +36,15 @@ class Prerequisite:
     line: int = 0
 
 
-def find_prerequisites(plan: Plan, kinds: Mapping[str, KindInfo]) -> tuple[Prerequisite, ...]:
+def find_prerequisites(
+    net: Net, names_in: NamesIn, kinds: Mapping[str, KindInfo]
+) -> tuple[Prerequisite, ...]:
     """Each once, in the order of the net, without those that come while it runs, as the playbook
     says."""
-    entries = {str(entry["name"]): entry for entry in plan.net.keychain}
-    provided = plan.net.provides
+    entries = {str(entry["name"]): entry for entry in net.keychain}
+    provided = net.provides
     found: dict[tuple[str, str, int | None], Prerequisite] = {}
-    for use in _uses(plan, kinds):
+    for use in _uses(net, names_in, kinds):
         one = _open_entry(use, entries)
         later = provided.credentials if one.kind == "credential" else provided.playbooks
         if not is_fixed(one.name) or one.name in later:
@@ -57,9 +60,8 @@ def is_fixed(name: str) -> bool:
     return bool(name) and "{" not in name
 
 
-def _uses(plan: Plan, kinds: Mapping[str, KindInfo]) -> Iterator[Prerequisite]:
+def _uses(net: Net, names_in: NamesIn, kinds: Mapping[str, KindInfo]) -> Iterator[Prerequisite]:
     """What may be named more than once. Credentials may be entries of the keychain."""
-    net = plan.net
     early = [net.workload, net.ctx, net.keychain, None if net.key is None else net.key.value]
     yield from _mentioned(names_used([part for part in early if part]), BEFORE)
     reached = descendants(net, net.beginnings)
@@ -69,7 +71,7 @@ def _uses(plan: Plan, kinds: Mapping[str, KindInfo]) -> Iterator[Prerequisite]:
         for task in step.calls:
             yield from _named_by(task, step.name, kinds.get(task.kind))
         if net.keychain:
-            yield from _mentioned(plan.names_in(step.name), step.name)
+            yield from _mentioned(names_in(step.name), step.name)
 
 
 def _mentioned(chains: frozenset[tuple[str, ...]], step: str) -> Iterator[Prerequisite]:

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 from noetl.dsl.read.places import find_text
 from noetl.engine.plan import Plan
-from noetl.engine.prerequisites import BEFORE, Prerequisite, find_prerequisites
+from noetl.engine.prerequisites import BEFORE, Prerequisite
 from noetl.errors import NotFound, PrerequisitesMissing
 from noetl.facts.json import JsonMap
 from noetl.facts.prerequisites import place_of
@@ -30,7 +30,7 @@ def find_missing(
         return None
     faults = [
         _describe(one, why, playbook, plan)
-        for one in find_prerequisites(plan, rt.kinds)
+        for one in plan.prerequisites(rt.kinds)
         if steps is None or BEFORE in one.steps or any(step in steps for step in one.steps)
         if (why := _explain(rt, tx, one, playbook.path)) is not None
     ]
