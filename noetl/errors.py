@@ -11,6 +11,7 @@
     │   └── KeyTaken           an open execution of the playbook has the business key
     ├── BadRequest             the caller's input cannot be used (400)
     │   ├── InputsInvalid      ... because a playbook declares others; carries all faults (422)
+    │   ├── PrerequisitesMissing ... because what a playbook names is not there; carries all (422)
     │   └── LimitExceeded      ... because it is too large (413)
     ├── Unauthenticated        who asks has not said who it is, or not so that it is believed (401)
     ├── Forbidden              who asks may not do that (403)
@@ -95,6 +96,15 @@ class BadRequest(NoetlError):
 class InputsInvalid(BadRequest):
     """What is given is not what a playbook declares. `faults` holds all that is wrong, as `{path,
     message}`."""
+
+    def __init__(self, message: str, faults: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class PrerequisitesMissing(BadRequest):
+    """Credentials or playbooks that a playbook names are not there. `faults` holds each, as `{kind,
+    name, version, step, entry, file, line, column, message}`."""
 
     def __init__(self, message: str, faults: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)

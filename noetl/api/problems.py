@@ -51,6 +51,7 @@ _ANSWERS: Final[Sequence[tuple[type[errors.NoetlError], int, str]]] = (
     (errors.KeyTaken, 409, "key-taken"),
     (errors.Conflict, 409, "conflict"),
     (errors.InputsInvalid, 422, "inputs-invalid"),
+    (errors.PrerequisitesMissing, 422, "prerequisites-missing"),
     (errors.LimitExceeded, 413, "too-large"),
     (errors.BadRequest, 400, "bad-request"),
     (errors.Unavailable, 503, "unavailable"),
@@ -140,6 +141,8 @@ def _extras(error: errors.NoetlError) -> dict[str, Json]:
             return {"problems": [one.as_json() for one in problems]}
         case errors.InputsInvalid(faults=faults):
             return {"errors": [dict(one) for one in faults]}
+        case errors.PrerequisitesMissing(faults=faults):
+            return {"missing": [dict(one) for one in faults]}
         case errors.TemplateError(source=source, line=line):
             return {"source": source[:1000], "line": line}
         case errors.VersionConflict(expected=expected, actual=actual):

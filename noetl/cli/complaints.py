@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -19,9 +19,11 @@ from noetl.errors import (
     NoetlError,
     NotFound,
     PlaybookInvalid,
+    PrerequisitesMissing,
     Unauthenticated,
 )
 from noetl.facts.json import JsonMap
+from noetl.facts.prerequisites import place_of
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,14 @@ def _describe(error: NoetlError) -> str:
                 click.echo(f"{fault['path']}: {fault['message']}", err=True)
             number = f"{len(faults)} input{'' if len(faults) == 1 else 's'}"
             return f"Nothing was started: {number} cannot be used."
+        case PrerequisitesMissing(faults=faults) if faults:
+            for fault in faults:
+                click.echo(f"{place_of(fault)}: {fault['message']}", err=True)
+            number = "1 thing is" if len(faults) == 1 else f"{len(faults)} things are"
+            return (
+                f"Nothing was started: {number} missing that the playbook names. What comes only while it "
+                "runs is declared under `provides`."
+            )
         case Unauthenticated():
             return (
                 f"{error.message} Set NOETL_TOKEN to a token that is good there (`noetl token create` makes "
@@ -81,6 +91,18 @@ def _describe(error: NoetlError) -> str:
             )
         case _:
             return error.message
+
+
+@contextlib.contextmanager
+def naming(file: str | None) -> Iterator[None]:
+    """Names the file here in which what is missing stands that a server tells of; None: as it
+    does."""
+    try:
+        yield
+    except PrerequisitesMissing as error:
+        if file is None:
+            raise
+        raise PrerequisitesMissing(error.message, [{**one, "file": file} for one in error.faults]) from error
 
 
 def _list_problems(error: PlaybookInvalid) -> str:

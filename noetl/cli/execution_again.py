@@ -34,6 +34,7 @@ from noetl.cli.process import open_runtime, run_here
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
 from noetl.forecast.again import PlannedRun, Verdict
+from noetl.store.library import FileLibrary
 from noetl.usecases import catalog, inspect
 from noetl.usecases import fork as forking
 from noetl.usecases import retry as retrying
@@ -130,7 +131,7 @@ def retry(
     with open_runtime() as rt:
         shard = inspect.execution(rt, wanted.execution_id).shard
         wanted = _with_overrides(rt, _with_file(rt, wanted, file), assigned)
-        planned = retrying.plan(rt, wanted)
+        planned = retrying.plan(with_files(rt, shard, file), wanted)
     if dry_run or not (as_json or quiet):
         show_plan(planned, as_json=as_json, err=not dry_run)
     if dry_run:
@@ -160,6 +161,11 @@ def _with_file(rt: Runtime, wanted: RetryRequest, file: Path | None) -> RetryReq
     row = catalog.register(rt, read_text(file), str(file))
     places = tuple(map(str, directories_of(file)))
     return replace(wanted, path=row.path, version=row.version, directories=places)
+
+
+def with_files(rt: Runtime, shard: str, file: Path | None) -> Runtime:
+    """`rt`, which finds the playbooks beside `file`, as the process does that runs it here."""
+    return rt if file is None or not shard else replace(rt, library=FileLibrary(directories_of(file)[0]))
 
 
 def _with_overrides(rt: Runtime, wanted: RetryRequest, assigned: Sequence[Assigned]) -> RetryRequest:

@@ -11,7 +11,7 @@ import click
 from noetl.cli.address import execution_argument
 from noetl.cli.complaints import word
 from noetl.cli.console import as_json_option, directories_of, is_asked, json_out, read_text, where_option
-from noetl.cli.execution_again import run_there, show_runs, version_of
+from noetl.cli.execution_again import run_there, show_runs, version_of, with_files
 from noetl.cli.process import open_runtime
 from noetl.errors import BadRequest, Conflict
 from noetl.usecases import catalog, inspect
@@ -96,7 +96,7 @@ def _migrate(ctx: click.Context, row: ExecutionRow, wanted: _Wanted, *, dry_run:
 def _migrate_one(ctx: click.Context, row: ExecutionRow, wanted: _Wanted, *, dry_run: bool) -> bool:
     with open_runtime() as rt:
         request = _request(rt, row.execution_id, wanted)
-        planned = migrating.plan(rt, request)
+        planned = migrating.plan(with_files(rt, row.shard, wanted.file), request)
     if dry_run:
         _show(planned, as_json=wanted.as_json)
     elif planned.obstacles:

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TextIO, assert_never
+from typing import Final, TextIO, assert_never
 
 from noetl.cli.awaited import WaitLines
 from noetl.engine.endings import say_handling
@@ -24,6 +24,16 @@ from noetl.facts.outcome import REUSED, ErrorInfo
 #: Errors that a step went on after that plain progress shows, one line each; the last line of the
 #: step counts all.
 ERRORS_SHOWN = 10
+#: What is not told of copies, which happened in the execution before: the line at the end of the
+#: step counts them.
+_PARTS: Final = (
+    e.AttemptFailed,
+    e.IterationDone,
+    e.IterationFailed,
+    e.TaskFailed,
+    e.TaskItemFailed,
+    e.TaskCallFailed,
+)
 
 
 @dataclass(slots=True)
@@ -60,45 +70,13 @@ class StepsProgress:
 
     def on(self, event: Event) -> str | None:
         """Folds the event; what is worth a line of it, or None."""
-        step, iteration = event.draft.step, event.draft.iteration
-        if step is None:
+        if event.draft.step is None:
             return self._note_whole(event.fact)
-        line = self.lines.setdefault(step, StepProgress())
-        place = step if iteration is None else f"{step}[{iteration}]"
-        match event.fact:
-            case e.StepScheduled(handling=handling):
-                _restart(line)
-                line.note = "" if handling is None else say_handling(handling)
-                text = line.note or ("started" if line.runs == 1 else f"started (run {line.runs})")
-            case e.LoopStarted(count=count, cursor=cursor):
-                line.total, line.grows = count, cursor
-                text = "loop over what a cursor finds" if cursor else f"loop over {count} items"
-            case e.LoopClaimed(count=count) | e.LoopGrown(count=count):
-                line.total = (line.total or 0) + count
-                return None  # reported by those that have ended
-            case e.IterationDone() | e.IterationFailed():
-                text = _note_iteration(line, event.fact, iteration or 0)
-            case e.AttemptFailed(error=error):
-                why = f"{_of_item(error)}: {_one_line(error.message)}"
-                step, text = place, f"attempt {event.draft.attempt} failed{why}"
-                line.note = text
-            case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
-                step, text = place, _note_passed_error(line, event.fact)
-            case e.TaskDone(meta=meta):
-                line.reused += event.draft.origin is not None or REUSED in meta
-                return None  # reported by the end of the step
-            case (
-                e.StepSuspended()
-                | e.StepResumed()
-                | e.ChildRequested()
-                | e.IterationSuspended()
-                | e.SlotRequested()
-                | e.SlotGranted()
-            ):
-                text = _note_move(line, event.fact) + _note_approval(line, event)
-            case _:
-                text = _note_end(line, event.fact)
-        return f"{step}: {text}" if text else None
+        line = self.lines.setdefault(event.draft.step, StepProgress())
+        place, text = _note(line, event.draft.step, event)
+        if event.draft.origin is not None and isinstance(event.fact, _PARTS):
+            line.note = text = ""
+        return f"{place}: {text}" if text else None
 
     def _note_whole(self, fact: e.Fact) -> str | None:
         """What happened to the execution."""
@@ -109,6 +87,45 @@ class StepsProgress:
             case e.Processed() | e.Cancelled():
                 self.ending = ""
         return None
+
+
+def _note(line: StepProgress, step: str, event: Event) -> tuple[str, str]:
+    """What is to be told of `step`, or of an iteration of it, and of which."""
+    iteration = event.draft.iteration
+    place = step if iteration is None else f"{step}[{iteration}]"
+    match event.fact:
+        case e.StepScheduled(handling=handling):
+            _restart(line)
+            line.note = "" if handling is None else say_handling(handling)
+            return step, line.note or ("started" if line.runs == 1 else f"started (run {line.runs})")
+        case e.LoopStarted(count=count, cursor=cursor):
+            line.total, line.grows = count, cursor
+            return step, "loop over what a cursor finds" if cursor else f"loop over {count} items"
+        case e.LoopClaimed(count=count) | e.LoopGrown(count=count):
+            line.total = (line.total or 0) + count
+            return step, ""  # reported by those that have ended
+        case e.IterationDone() | e.IterationFailed():
+            return step, _note_iteration(line, event.fact, iteration or 0)
+        case e.AttemptFailed(error=error):
+            why = f"{_of_item(error)}: {_one_line(error.message)}"
+            line.note = f"attempt {event.draft.attempt} failed{why}"
+            return place, line.note
+        case e.TaskFailed() | e.TaskItemFailed() | e.TaskCallFailed():
+            return place, _note_passed_error(line, event.fact)
+        case e.TaskDone(meta=meta):
+            line.reused += event.draft.origin is not None or REUSED in meta
+            return step, ""  # reported by the end of the step
+        case (
+            e.StepSuspended()
+            | e.StepResumed()
+            | e.ChildRequested()
+            | e.IterationSuspended()
+            | e.SlotRequested()
+            | e.SlotGranted()
+        ):
+            return step, _note_move(line, event.fact) + _note_approval(line, event)
+        case _:
+            return step, _note_end(line, event.fact)
 
 
 def _restart(line: StepProgress) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from noetl.cli.complaints import warn, warn_of_playbook
+from noetl.cli.complaints import naming, warn, warn_of_playbook
 from noetl.cli.console import Assigned, overrides_of
 from noetl.cli.follow import (
     CALLS,
@@ -146,15 +146,16 @@ def run_remote(
             warn_of_playbook(registered.warnings, warn_as)
         compiled = compile_playbook(content, file="", kinds=installed_kinds())
         overrides = overrides_of(assigned, compiled.inputs)
-        started = client.start(
-            registered.path,
-            payload,
-            version=registered.version,
-            overrides=overrides,
-            key=key,
-            on_conflict=on_conflict,
-            labels=labels,
-        )
+        with naming(warn_as):
+            started = client.start(
+                registered.path,
+                payload,
+                version=registered.version,
+                overrides=overrides,
+                key=key,
+                on_conflict=on_conflict,
+                labels=labels,
+            )
         if began is not None:
             began(started.execution_id)
         if started.existing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from noetl.cli.follow import (
     follow_attempts,
     follow_descendants,
 )
+from noetl.cli.going_on import tell_how_to_go_on
 from noetl.cli.printed import ShownProgress, show_last_lines
 from noetl.cli.process import run_here
 from noetl.cli.progress import ProgressView
@@ -42,7 +42,7 @@ from noetl.facts.events import TaskAbandoned
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.task_names import find_task_name
 from noetl.usecases import catalog, inspect
-from noetl.usecases.ports import ENDED, PlaybookRow
+from noetl.usecases.ports import PlaybookRow
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import StartRequest, start
 
@@ -250,7 +250,7 @@ def show(report: JsonMap, *, as_json: bool, file: str = "", is_here: bool = True
         else:
             _describe(report, file)
             if is_here:
-                _tell_how_to_go_on(report, file)
+                tell_how_to_go_on(report, file)
         return
     hush()
 
@@ -286,14 +286,6 @@ def _describe(report: JsonMap, file: str) -> None:
         click.echo(report["retry"]["text"], err=True)
     if report["result"] is not None:
         click.echo(as_text(report["result"]))
-
-
-def _tell_how_to_go_on(report: JsonMap, file: str) -> None:
-    """The command that goes on from here, behind a run that did not end well."""
-    if report["status"] in ENDED - {"completed"}:
-        playbook = f" --playbook {shlex.quote(file)}" if file else ""
-        command = f"noetl execution retry {report['execution_id']}{playbook}"
-        click.echo(f"Go on from here, once it is mended: {command}", err=True)
 
 
 def count_text(count: int, what: str) -> list[str]:

@@ -17,7 +17,7 @@ import click
 
 from noetl import bootstrap
 from noetl.cli.access import needs_token, prepare_token, token_of_stack
-from noetl.cli.complaints import warn_of_playbook
+from noetl.cli.complaints import naming, warn_of_playbook
 from noetl.cli.console import Assigned, directories_of, overrides_of
 from noetl.cli.follow import RETRY_LOOK_S, follow, follow_attempts, progress_for
 from noetl.cli.process import handle_signals
@@ -125,13 +125,15 @@ class Stack:
                 warn_of_playbook(registered.warnings, str(file))
             register_called(client, file, text)
             directories = directories_of(file) if self.settings.files == "user" else ()
-            started = client.start(
-                registered.path,
-                payload,
-                version=registered.version,
-                overrides=overrides_of(assigned, _find_inputs(text)),
-                directories=[str(one) for one in directories],
-            )
+            overrides = overrides_of(assigned, _find_inputs(text))
+            with naming(str(file)):
+                started = client.start(
+                    registered.path,
+                    payload,
+                    version=registered.version,
+                    overrides=overrides,
+                    directories=[str(one) for one in directories],
+                )
             there = RemoteExecution(client, started.execution_id)
             return self._follow_attempts(there, quiet=quiet).report()
 

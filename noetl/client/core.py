@@ -24,6 +24,7 @@ from noetl.errors import (
     NoetlError,
     NotFound,
     PlaybookInvalid,
+    PrerequisitesMissing,
     TooManyRequests,
     Unauthenticated,
     Unavailable,
@@ -269,6 +270,9 @@ def make_error(status: int, said: Json, retry_after: str = "") -> NoetlError:
     detail = str(said.get("detail") or said.get("title") or "") if isinstance(said, Mapping) else ""
     if status == INVALID and isinstance(faults, list):
         return InputsInvalid(detail, faults)
+    missing = said.get("missing") if isinstance(said, Mapping) else None
+    if status == INVALID and isinstance(missing, list):
+        return PrerequisitesMissing(detail, missing)
     if isinstance(said, Mapping) and said.get("type") == KEY_TAKEN:
         return KeyTaken(f"{detail} (HTTP {status})", str(said.get("execution_id") or ""))
     if status == TOO_MANY:

@@ -10,10 +10,11 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from noetl.engine.digests import TaskReads, code_of
+from noetl.engine.prerequisites import Prerequisite, find_prerequisites
 from noetl.expressions import names_used
 from noetl.facts.json import Json
 from noetl.net.joins import Reachability, StepGraph, is_or_join
-from noetl.net.model import Assignment, Net, Task, Transition
+from noetl.net.model import Assignment, KindInfo, Net, Task, Transition
 from noetl.net.tasks import file_of
 
 #: `ctx.rows.id`, name by name.
@@ -44,6 +45,7 @@ class Plan:
         self._behind: dict[str, frozenset[str]] = {}
         self._code: dict[str, Mapping[str, str]] = {}
         self._reads: dict[str, Mapping[str, TaskReads]] = {}
+        self._prerequisites: tuple[Prerequisite, ...] | None = None
 
     def step(self, name: str) -> Transition:
         return self.net.steps[name]
@@ -70,6 +72,16 @@ class Plan:
             chains = frozenset[Path]().union(*map(_names_of_task, tasks))
             self._needs[step] = Needs(chains, any(task.wants_context for task in tasks))
         return self._needs[step]
+
+    def names_in(self, step: str) -> frozenset[Path]:
+        """Names used by any template of the step."""
+        return self.needs(step).chains | _names_around(self.net.steps[step])
+
+    def prerequisites(self, kinds: Mapping[str, KindInfo]) -> tuple[Prerequisite, ...]:
+        """What has to be there before an execution begins; `kinds` are those of this process."""
+        if self._prerequisites is None:
+            self._prerequisites = find_prerequisites(self.net, self.names_in, kinds)
+        return self._prerequisites
 
     def code(self, step: str) -> Mapping[str, str]:
         """Digests of what the tasks of a step do, and its cursor, by their names."""

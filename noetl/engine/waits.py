@@ -265,7 +265,8 @@ def _missing_timers(state: State, key: str, wait: PendingWait, now: datetime) ->
 def _timers_of_approval(name: str, wait: PendingWait, own: str, asked: SoughtApproval) -> Iterator[Timer]:
     place = (wait.run_id, wait.iteration)
     if asked.expires_s is not None:
-        yield Timer(f"expiry:{name}/{own}", "expiry", *place, asked.expires_s, None, own)
+        due = _after(wait.wait.since, asked.expires_s)
+        yield Timer(f"expiry:{name}/{own}", "expiry", *place, asked.expires_s, due, own)
     if asked.remind_s is not None:
         number = wait.reminded.get(own, 0) + 1
         yield Timer(f"reminder:{name}/{own}/{number}", "reminder", *place, asked.remind_s, None, own)
@@ -273,6 +274,8 @@ def _timers_of_approval(name: str, wait: PendingWait, own: str, asked: SoughtApp
 
 def _due_at(one: Awaited, since: str | None) -> str | None:
     """When that comes which is waited for since then."""
-    if one.until is not None or since is None or one.seconds is None:
-        return one.until
-    return (datetime.fromisoformat(since) + timedelta(seconds=one.seconds)).isoformat()
+    return one.until if one.until is not None or one.seconds is None else _after(since, one.seconds)
+
+
+def _after(since: str | None, seconds: float) -> str | None:
+    return None if since is None else (datetime.fromisoformat(since) + timedelta(seconds=seconds)).isoformat()

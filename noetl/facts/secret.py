@@ -23,6 +23,8 @@ from noetl.facts.nearest import did_you_mean
 
 #: The value of `kind` in the mapping that stands for a secret.
 SECRET_REF: Final = "secret_ref"  # noqa: S105 - a word of the format
+#: Who keeps credentials by their names.
+STORE: Final = "store"
 #: What every marker begins with.
 MARK: Final = "~noetl-secret."
 _MARKER: Final = re.compile(r'("?)~noetl-secret\.(text|json|url)\.([A-Za-z0-9_-]+)\.~("?)')

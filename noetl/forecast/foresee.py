@@ -74,6 +74,7 @@ def foresee(net: Net, given: PlanInput) -> Forecast:
         variables=find_variables(net, reached, given.env),
         playbooks=find_calls(reached),
         key=ahead.key,
+        provides=net.provides,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from noetl.facts.json import Json
-from noetl.net.model import Admission, Demand, Effects, EndStatus, Join, Milestone, Template
+from noetl.net.model import Admission, Demand, Effects, EndStatus, Join, Milestone, Provided, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +233,8 @@ class Forecast:
     playbooks: tuple[CalledPlaybook, ...] = field(default=())
     #: What the execution would be called by; None where the playbook makes no key.
     key: Rendered | None = None
+    #: The names of what comes while it runs, as it says.
+    provides: Provided = field(default_factory=Provided)
 
     @property
     def entries(self) -> tuple[Rendered, ...]:

@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl.engine.plan import Plan
+from noetl.engine.prerequisites import credentials_in, is_fixed, source_of
 from noetl.engine.request import render_keychain
 from noetl.errors import NoetlError
 from noetl.expressions import names_used
-from noetl.facts.json import Json, JsonMap
-from noetl.facts.secret import describe_secret
-from noetl.forecast.model import SecretForecast, StepForecast, TaskForecast, Variable, errors_of, needs_of
+from noetl.facts.json import JsonMap
+from noetl.facts.secret import STORE, describe_secret
+from noetl.forecast.model import SecretForecast, StepForecast, Variable, errors_of, needs_of
 from noetl.forecast.tasks import place_of
 from noetl.forecast.worlds import KnownNames, WorldRequest, render_all
-from noetl.net.model import KindInfo, Net, Transition
+from noetl.net.model import KindInfo, Net
 
-#: Where credentials by name are kept.
-STORE: Final = "store"
 #: Where an execution keeps what its keychain brings.
 OWN: Final = "execution"
 #: Keys of an entry that are no templates.
@@ -77,19 +76,9 @@ def find_secrets(
 def _entry(name: str, found: KeychainForecast, used_by: tuple[str, ...]) -> SecretForecast:
     entry = found.values
     kind = str(entry.get("kind"))
-    match kind:
-        case _ if entry.get("data"):
-            source, provider = describe_secret({"keychain": name}), OWN
-        case "credential":
-            source, provider = str(entry.get("credential")), STORE
-        case "secret":
-            source, provider = str(entry.get("path")), str(entry.get("provider"))
-        case "token":
-            auth = entry.get("auth")
-            source = str(auth.get("credential", "") if isinstance(auth, Mapping) else auth or "")
-            provider = STORE
-        case _:
-            source, provider = "", ""
+    provider, source = source_of(entry)
+    if entry.get("data"):
+        provider, source = OWN, describe_secret({"keychain": name})
     return SecretForecast(name, kind, provider, used_by, found.needs, source, found.error)
 
 
@@ -100,27 +89,10 @@ def _find_credentials(
     for step in steps:
         for task in step.tasks:
             info = kinds.get(task.kind)
-            for path in info.credentials if info is not None else ():
-                for name in _at(task, path):
-                    yield (
-                        place_of(step, task),
-                        name,
-                        task.config[path.partition(".")[0]].needs if "{{" in name else (),
-                    )
-
-
-def _at(task: TaskForecast, path: str) -> Iterator[str]:
-    """The names of credentials at `path`, dotted, `*` for any key: a text, or `credential` of a
-    mapping."""
-    head, *rest = path.split(".")
-    values: list[Json] = [task.config[head].value] if head in task.config else []
-    for part in rest:
-        below = [value for value in values if isinstance(value, Mapping)]
-        values = [value[key] for value in below for key in value if part in ("*", key)]
-    for value in values:
-        name = value.get("credential") if isinstance(value, Mapping) else value
-        if isinstance(name, str) and name:
-            yield name
+            config = {key: value.value for key, value in task.config.items()}
+            for at, name in credentials_in(config, info):
+                needs = task.config[at.partition(".")[0]].needs
+                yield place_of(step, task), name, () if is_fixed(name) else needs
 
 
 def find_variables(net: Net, steps: tuple[StepForecast, ...], env: Mapping[str, str]) -> tuple[Variable, ...]:
@@ -138,23 +110,9 @@ def _mentions(net: Net, steps: tuple[StepForecast, ...], head: str) -> dict[str,
         ("keychain", names_used(list(net.keychain))),
         ("key", names_used([] if net.key is None else net.key.value)),
     ]
-    places += [(step.name, plan.needs(step.name).chains | _around(net.steps[step.name])) for step in steps]
+    places += [(step.name, plan.names_in(step.name)) for step in steps]
     for place, chains in places:
         for chain in chains:
             if chain[0] == head and len(chain) > 1:
                 found.setdefault(chain[1], {})[place] = None
     return {name: tuple(users) for name, users in found.items()}
-
-
-def _around(step: Transition) -> frozenset[tuple[str, ...]]:
-    """The names that a step uses besides those of its tasks."""
-    found = names_used([dict(step.args), *(one.value for one in step.set)])
-    if step.loop is not None:
-        found |= names_used([step.loop.collection, step.loop.max_in_flight, step.loop.grow])
-        found = found.union(*(names_used(guard, guard=True) for guard in step.loop.guards))
-    for rule in step.admit.rules if step.admit is not None else ():
-        found |= names_used(rule.when, guard=True)
-    for arc in step.arcs:
-        found |= names_used(arc.when, guard=True)
-        found |= names_used([dict(arc.args), *(one.value for one in arc.set)])
-    return found

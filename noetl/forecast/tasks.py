@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from noetl.engine.prerequisites import CALL
 from noetl.expressions import BeginQuoting, NoQuoting
 from noetl.facts.json import Json
 from noetl.facts.reference import as_items
@@ -31,9 +32,6 @@ Touches: TypeAlias = Callable[[str, Mapping[str, Json]], tuple[str, ...]]
 #: What templates see: makes the names of inputs that lie over those of the step, and of names that
 #: only the run answers for.
 See: TypeAlias = Callable[[Mapping[str, Rendered], frozenset[str]], KnownNames]
-
-#: The kind whose tasks call playbooks.
-_CALL: Final = "playbook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ def find_calls(steps: Iterable[StepForecast]) -> tuple[CalledPlaybook, ...]:
     found: dict[tuple[str, str], CalledPlaybook] = {}
     for step in steps:
         for task in step.tasks:
-            if task.kind != _CALL or (path := task.config.get("path")) is None:
+            if task.kind != CALL or (path := task.config.get("path")) is None:
                 continue
             version = task.config["version"].value if "version" in task.config else None
             key = str(path.value), str(version)

@@ -32,6 +32,7 @@ _LATER: Final[Mapping[str, Json]] = {
     "on_cancel": None,
     "regions": [],
     "labels": {},
+    "provides": {"credentials": [], "playbooks": []},
 }
 _LATER_OF_TASKS: Final[Mapping[str, Json]] = {"cache": None, "unmatched": "continue", "takes_rows": []}
 _LATER_OF_LOOPS: Final[Mapping[str, Json]] = {

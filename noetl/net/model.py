@@ -82,6 +82,7 @@ __all__ = [
     "PageKind",
     "Pages",
     "Place",
+    "Provided",
     "Reducer",
     "Region",
     "Repeat",
@@ -278,6 +279,14 @@ class KeyTemplate:
     on_conflict: OnConflict = "reject"
 
 
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """The names of what comes while an execution runs, so that it need not be there before."""
+
+    credentials: tuple[str, ...] = ()
+    playbooks: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Net:
     """A compiled playbook. `transitions` keep the order of the document.
@@ -314,6 +323,7 @@ class Net:
     #: Those inside of another one stand before it.
     regions: tuple[Region, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    provides: Provided = Provided()
 
     @cached_property
     def handlers(self) -> frozenset[str]:

@@ -36,7 +36,10 @@ class FileLibrary(Library):
         self._lock = threading.Lock()
         self._known: dict[str, Path] | None = None
 
-    def find(self, path: str) -> PlaybookFile | None:
+    def find(self, path: str, *, anew: bool = False) -> PlaybookFile | None:
+        if anew:
+            with self._lock:
+                self._known = None
         file = self._index().get(path)
         text = None if file is None else _text(file)
         return None if file is None or text is None else PlaybookFile(str(file), text)

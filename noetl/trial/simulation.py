@@ -207,6 +207,7 @@ class Simulation:
             library=outside.library,
             limits=limits or RuntimeLimits(slice_s=3600.0),
             quoting=CommandLine,
+            checks_prerequisites=False,
             # Nobody opens what simulated tools are handed: they see references.
             seal=lambda reference: seal_reference(reference, _KEY),
             read_token=lambda token: read_token(token, [_KEY]),

@@ -10,14 +10,14 @@ from typing import Final
 
 from noetl.dsl import Code, Compiled, Problem, compile_playbook, net_of
 from noetl.dsl.problems import severity_of
+from noetl.engine.prerequisites import called_by, is_fixed
 from noetl.errors import NotFound, PlaybookInvalid
 from noetl.facts.json import JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.warnings import make_warning
 from noetl.net.codec import digest, to_json
 from noetl.net.model import Input, Net
-from noetl.pipeline.templates import has_template
-from noetl.usecases.ports import PlaybookFile, PlaybookHead, PlaybookRow, Transaction
+from noetl.usecases.ports import Library, PlaybookFile, PlaybookHead, PlaybookRow, Transaction
 from noetl.usecases.runtime import Runtime
 
 #: Problems of a file that the error of a task tells.
@@ -25,6 +25,7 @@ SHOWN: Final = 5
 #: What the file of a playbook is called that comes as text alone.
 UNNAMED: Final = "playbook.yaml"
 
+_REGISTER: Final = " Register it with `noetl catalog register FILE`."
 #: Warnings that are kept with a version: who has more reads the first ones first.
 MOST_WARNINGS: Final = 100
 _CODES: Final = frozenset(map(str, Code))
@@ -171,16 +172,37 @@ def find_to_call(rt: Runtime, tx: Transaction, path: str, version: int | None) -
     if rt.library is None or (newest is not None and version is not None):
         return find(tx, path, version)
     found = rt.library.find(path)
+    if found is None and newest is None:
+        # It may have been written since somebody asked first.
+        found = rt.library.find(path, anew=True)
     if found is not None and (newest is None or newest.content_sha256 != sha256_of(found.content)):
         newest = _from_file(rt, tx, path, found, newest)
     if newest is None:
-        known = [*(one.path for one in tx.playbooks.heads()), *rt.library.paths()]
-        raise NotFound(
-            f"There is no playbook {path!r} in the catalog, nor among the files below the playbook's "
-            "directory."
-            f"{did_you_mean(path, known)}"
-        )
+        raise _make_unknown(tx, rt.library, path)
     return newest if version is None else find(tx, path, version)
+
+
+def look_for_called(
+    tx: Transaction | None, library: Library | None, path: str, version: int | None
+) -> PlaybookRow | PlaybookFile:
+    """What `find_to_call` would find; nothing is registered. Without `tx` there is no store yet.
+    Raises NotFound."""
+    newest = None if tx is None else tx.playbooks.get(path)
+    is_pinned = newest is not None and version is not None
+    file = None if library is None or is_pinned else library.find(path)
+    if file is not None:
+        return file
+    if tx is None or newest is None:
+        raise _make_unknown(tx, library, path)
+    return find(tx, path, version)
+
+
+def _make_unknown(tx: Transaction | None, library: Library | None, path: str) -> NotFound:
+    """Of a playbook that is to be called."""
+    known = [] if tx is None else [one.path for one in tx.playbooks.heads()]
+    files = "" if library is None else ", nor among the files below the playbook's directory"
+    near = did_you_mean(path, known if library is None else [*known, *library.paths()])
+    return NotFound(f"There is no playbook {path!r} in the catalog{files}.{near or _REGISTER}")
 
 
 def _from_file(
@@ -211,10 +233,8 @@ def _net_to_call(compiled: Compiled) -> Net:
 def calls(net: Net) -> list[str]:
     """The paths of playbooks that tasks of `net` name as they are; templates among them are not
     known yet."""
-    named = (
-        task.config.get("path") for step in net.transitions for task in step.tasks if task.kind == "playbook"
-    )
-    return sorted({path for path in named if isinstance(path, str) and path and not has_template(path)})
+    called = (called_by(task) for step in net.transitions for task in step.tasks)
+    return sorted({one.name for one in called if one is not None and is_fixed(one.name)})
 
 
 def _versions(tx: Transaction, path: str) -> list[PlaybookRow]:

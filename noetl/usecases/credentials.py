@@ -26,6 +26,7 @@ __all__ = [
     "check_may_keep",
     "credentials",
     "delete",
+    "explain_absence",
     "find_origin",
     "may_know",
     "rotate",
@@ -191,6 +192,23 @@ def best(rows: Iterable[CredentialRow], path: str, execution_id: str) -> Credent
     usable = [(_nearness(row, path, execution_id), row) for row in rows]
     found = max((one for one in usable if one[0] >= 0), key=lambda one: one[0], default=None)
     return None if found is None else found[1]
+
+
+def explain_absence(
+    tx: Transaction | None,
+    name: str,
+    path: str,
+    rows: Iterable[CredentialRow],
+    entries: Iterable[str] = (),
+) -> str:
+    """Why the playbook at `path` finds none of that name among `rows`, and what to do. `entries`
+    are those of its keychain. Without `tx` there is no store yet."""
+    if kept := " and ".join(str(Audience(row.scope, row.place)) for row in rows):
+        return f"Credential {name!r} is kept for {kept}, not for playbook {path!r}."
+    known = [] if tx is None else [row.name for row in tx.credentials.find()]
+    hint = did_you_mean(name, [*known, *entries])
+    hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
+    return f"There is no credential {name!r}.{hint}"
 
 
 def _nearness(row: CredentialRow, path: str, execution_id: str) -> int:

@@ -19,6 +19,7 @@ from noetl.usecases import catalog
 from noetl.usecases.called import foresee_call
 from noetl.usecases.large_values import keep_pages
 from noetl.usecases.ports import Transaction
+from noetl.usecases.prerequisites import find_missing
 from noetl.usecases.runtime import Runtime
 
 #: How a playbook of that path takes a call, as `Playbook.take_call` says.
@@ -59,6 +60,8 @@ def find_playbook(
     except (NotFound, PlaybookInvalid) as error:
         return ErrorInfo("client_error", error.message, type=type(error).__name__)
     plan = rt.plan(tx, digest)
+    if (missing := find_missing(rt, tx, row, plan)) is not None:
+        return ErrorInfo("client_error", missing.message, type=type(missing).__name__)
     return Playbook(row.path, row.version, digest, plan.net.steps, partial(take_call, plan, row.path))
 
 

@@ -15,7 +15,7 @@ from noetl.net.model import Net, Task
 from noetl.usecases import catalog
 from noetl.usecases.ports import PlaybookRow
 
-_HINT: Final = "correct the name, or write `| default(...)` where it may be absent"
+_HINT: Final = "write `| default(...)` where it may be absent"
 
 
 def run_warnings(notices: Notices, net: Net) -> list[JsonMap]:
@@ -32,7 +32,8 @@ def _warning(notice: Notice, net: Net) -> JsonMap:
     message, hint = notice.message, None
     if notice.template:
         message = describe_absence(notice.template, notice.absent, notice.why, notice.place)
-        hint = _HINT
+        # Where it is known why nothing is there, the name is right.
+        hint = _HINT if notice.why else f"correct the name, or {_HINT}"
     return make_warning(
         source="run",
         message=message,

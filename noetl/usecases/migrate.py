@@ -38,6 +38,7 @@ from noetl.usecases.retry import (
     RetryRequest,
     begin,
     check_confirmed,
+    find_missing_again,
     plan_taking,
     playbook_of,
     take_key,
@@ -133,7 +134,9 @@ def _plan(
     own = RetryOf(row.execution_id, migrates=True)
     source = read_source(rt, tx, row, own)
     again = plan_taking(rt, tx, _as_retry(request), row, source, new_id)
+    missing = find_missing_again(rt, tx, again)
     found = [*_at_work(tx, row, state), *_find_unheld(source, state, again.net, again)]
+    found += [str(one["message"]).rstrip(".") for one in (() if missing is None else missing.faults)]
     return PlannedMigration(again, found)
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, assert_never
 
 from noetl.dsl import compile_playbook
 from noetl.errors import NotFound, ToolError
-from noetl.facts.nearest import did_you_mean
+from noetl.facts.secret import STORE
 from noetl.forecast.model import CalledPlaybook, Forecast, SecretForecast
 from noetl.forecast.secrets import OWN
 from noetl.net.model import KindInfo
 from noetl.usecases import catalog
-from noetl.usecases.credentials import Audience, best
-from noetl.usecases.ports import Library, PlaybookFile, Transaction
-from noetl.usecases.secrets import STORE, Inspectable, Provider
+from noetl.usecases.credentials import best, explain_absence
+from noetl.usecases.ports import Library, PlaybookFile, PlaybookRow, Transaction
+from noetl.usecases.secrets import Inspectable, Provider
 
 _NEEDED: Final = "its name is known only then"
+_PROVIDED: Final = "it comes while a run goes on, says `provides`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ def find_provisions(forecast: Forecast, by: Provisions) -> Forecast:
     """`forecast` with what is there of what it needs. Raises what the store raises."""
     return replace(
         forecast,
-        secrets=tuple(_look_for_secret(secret, forecast.path, by) for secret in forecast.secrets),
-        playbooks=tuple(_look_for_playbook(called, by) for called in forecast.playbooks),
+        secrets=tuple(_look_for_secret(secret, forecast, by) for secret in forecast.secrets),
+        playbooks=tuple(_look_for_playbook(called, forecast, by) for called in forecast.playbooks),
     )
 
 
@@ -50,7 +51,7 @@ def mark_unknown(forecast: Forecast, why: str) -> Forecast:
     )
 
 
-def _look_for_secret(secret: SecretForecast, path: str, by: Provisions) -> SecretForecast:
+def _look_for_secret(secret: SecretForecast, forecast: Forecast, by: Provisions) -> SecretForecast:
     if secret.error:
         return replace(secret, note="its entry would be refused")
     if secret.needs and secret.provider != OWN:
@@ -65,21 +66,22 @@ def _look_for_secret(secret: SecretForecast, path: str, by: Provisions) -> Secre
         case _, _ if not name:
             return secret
         case _, provider if provider == STORE:
-            return _look_in_store(secret, name, path, by.tx)
+            return _look_in_store(secret, name, forecast, by.tx)
         case _, provider:
             return _ask_provider(secret, name, provider, by)
 
 
-def _look_in_store(secret: SecretForecast, name: str, path: str, tx: Transaction | None) -> SecretForecast:
+def _look_in_store(
+    secret: SecretForecast, name: str, forecast: Forecast, tx: Transaction | None
+) -> SecretForecast:
     rows = [] if tx is None else tx.credentials.find(name)
-    row = best(rows, path, "")
+    row = best(rows, forecast.path, "")
     if row is not None:
         return replace(secret, exists=True, note=f"of type {row.type}")
-    if rows:
-        kept = " and ".join(str(Audience(one.scope, one.place)) for one in rows)
-        return replace(secret, exists=False, note=f"it is kept for {kept}, not for playbook {path!r}")
-    hint = did_you_mean(name, [] if tx is None else [one.name for one in tx.credentials.find()])
-    return replace(secret, exists=False, note=f"there is no credential {name!r}.{hint}".rstrip("."))
+    if name in forecast.provides.credentials:
+        return replace(secret, note=_PROVIDED)
+    why = explain_absence(tx, name, forecast.path, rows)
+    return replace(secret, exists=False, note=why.rstrip("."))
 
 
 def _ask_provider(secret: SecretForecast, name: str, provider: str, by: Provisions) -> SecretForecast:
@@ -93,28 +95,24 @@ def _ask_provider(secret: SecretForecast, name: str, provider: str, by: Provisio
     return replace(secret, exists=exists, note="" if exists else f"{provider} has no {name!r}")
 
 
-def _look_for_playbook(called: CalledPlaybook, by: Provisions) -> CalledPlaybook:
+def _look_for_playbook(called: CalledPlaybook, forecast: Forecast, by: Provisions) -> CalledPlaybook:
     """As `catalog.find_to_call` finds it."""
     if called.needs:
         return replace(called, note="its path is known only then")
     version = called.version if isinstance(called.version, int) else None
-    newest = None if by.tx is None else by.tx.playbooks.get(called.path)
-    file = None if newest is not None and version is not None else by.library.find(called.path)
-    if by.tx is not None and newest is not None and file is None:
-        try:
-            return replace(
-                called, found=f"catalog version {catalog.find(by.tx, called.path, version).version}"
-            )
-        except NotFound as error:
-            return replace(called, found="", note=error.message.rstrip("."))
-    if file is None:
-        known = [
-            *by.library.paths(),
-            *(one.path for one in (by.tx.playbooks.heads() if by.tx is not None else ())),
-        ]
-        note = f"neither the catalog nor the files beside have it.{did_you_mean(called.path, known)}"
-        return replace(called, found="", note=note.rstrip("."))
-    return replace(called, found=f"file {file.file}", note=_fault(file, by.kinds))
+    try:
+        found = catalog.look_for_called(by.tx, by.library, called.path, version)
+    except NotFound as error:
+        if called.path in forecast.provides.playbooks:
+            return replace(called, note=_PROVIDED)
+        return replace(called, found="", note=error.message.rstrip("."))
+    match found:
+        case PlaybookRow():
+            return replace(called, found=f"catalog version {found.version}")
+        case PlaybookFile():
+            return replace(called, found=f"file {found.file}", note=_fault(found, by.kinds))
+        case _:
+            assert_never(found)
 
 
 def _fault(file: PlaybookFile, kinds: Mapping[str, KindInfo]) -> str:

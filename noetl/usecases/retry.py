@@ -14,7 +14,7 @@ from noetl.engine.admission import Admitted, admit
 from noetl.engine.plan import Plan
 from noetl.engine.request import check_overrides
 from noetl.engine.source import SourceLog
-from noetl.errors import BadRequest, Conflict
+from noetl.errors import BadRequest, Conflict, PrerequisitesMissing
 from noetl.facts.events import Draft, Requested
 from noetl.facts.json import JsonMap, deep_merge
 from noetl.facts.lineage import RetryOf
@@ -28,6 +28,7 @@ from noetl.usecases.decision_inputs import inputs_of
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.lineage import call_off, find_source
 from noetl.usecases.ports import ENDED, CredentialRow, ExecutionRow, NamedKey, PlaybookRow, Transaction
+from noetl.usecases.prerequisites import find_missing
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.start import create_execution, draw_ids
 from noetl.usecases.wakes import wake
@@ -85,7 +86,9 @@ def plan(rt: Runtime, request: RetryRequest) -> PlannedRetry:
     """What a retry would do; nothing is written. Raises what `retry` raises but for what has to be
     confirmed."""
     with catalog.keeping_nets(rt) as tx:
-        return plan_within(rt, tx, request, UNDRAWN)
+        planned = plan_within(rt, tx, request, UNDRAWN)
+        _check_prerequisites(rt, tx, planned)
+        return planned
 
 
 def playbook_of(rt: Runtime, request: RetryRequest) -> PlaybookRow:
@@ -97,7 +100,8 @@ def playbook_of(rt: Runtime, request: RetryRequest) -> PlaybookRow:
 def retry(rt: Runtime, request: RetryRequest) -> ExecutionRow:
     """Starts the execution that runs the other one again.
 
-    Raises NotFound for what is not there; Conflict where the other has not ended, is being retried
+    Raises NotFound for what is not there, PrerequisitesMissing for what the playbook names that is
+    not; Conflict where the other has not ended, is being retried
     already, effects would have to be confirmed, or an open one has its business key; BadRequest
     where the request fits neither the playbook nor what has run.
     """
@@ -112,6 +116,7 @@ def write_retry(rt: Runtime, tx: Transaction, request: RetryRequest) -> Executio
     now = rt.clock()
     new_id = draw_ids(rt, now, 1)[0]
     planned = plan_within(rt, tx, request, new_id)
+    _check_prerequisites(rt, tx, planned)
     check_confirmed(planned, confirmed=request.confirmed)
     if request.operation_id is not None:
         _check_begins(planned)
@@ -183,6 +188,21 @@ def check_confirmed(planned: PlannedRetry, *, confirmed: bool) -> None:
             f"Calls of {planned.source.execution_id} would be made again that may have had effects: "
             f"{repeats}. Look at the plan (--dry-run, ?dry_run=true), and confirm (--yes, ?confirm=true)."
         )
+
+
+def _check_prerequisites(rt: Runtime, tx: Transaction, planned: PlannedRetry) -> None:
+    missing = find_missing_again(rt, tx, planned)
+    if missing is not None:
+        raise missing
+
+
+def find_missing_again(rt: Runtime, tx: Transaction, planned: PlannedRetry) -> PrerequisitesMissing | None:
+    """Why it cannot begin: of what is not there, that which steps name that run again, or for the
+    first time; what stands needs nothing."""
+    again = {run.step for run in planned.plan.runs if run.verdict in ("rerun", "new")}
+    playbook = catalog.find(tx, planned.request.path, planned.request.playbook_version)
+    plan = rt.plan(tx, planned.request.digest)
+    return find_missing(rt, tx, playbook, plan, again | planned.net.handlers)
 
 
 def _check_begins(planned: PlannedRetry) -> None:

@@ -155,6 +155,8 @@ class Runtime:
     library: Library | None = None
     #: Who asks, where somebody outside does.
     caller: Caller | None = None
+    #: Whether what a playbook names has to be there when it starts. Simulated tools need nothing.
+    checks_prerequisites: bool = True
     #: How values are written into command lines.
     quoting: BeginQuoting = NoQuoting
     #: Takes what user code prints; None: it is not kept.

@@ -10,10 +10,9 @@ from typing import Protocol
 from noetl.errors import ConfigError, ToolError
 from noetl.facts.callbacks import PATH, TaskAddress, place_of
 from noetl.facts.json import Json, JsonMap
-from noetl.facts.nearest import did_you_mean
-from noetl.facts.secret import describe_secret
-from noetl.usecases.credentials import Audience, best
-from noetl.usecases.ports import Store, Transaction
+from noetl.facts.secret import STORE, describe_secret
+from noetl.usecases.credentials import best, explain_absence
+from noetl.usecases.ports import Store
 from noetl.usecases.runtime import Cache
 from noetl.usecases.secret_fields import (
     KEPT_AS,
@@ -26,7 +25,7 @@ from noetl.usecases.secret_fields import (
     pick,
     read_scope,
 )
-from noetl.usecases.secrets import STORE, Asking, Provider, Secret, Sources, TokenRequest
+from noetl.usecases.secrets import Asking, Provider, Secret, Sources, TokenRequest
 
 
 class Vault(Protocol):
@@ -203,8 +202,8 @@ class Safe:
             rows = tx.credentials.find(name)
             row = best(rows, scope.path, scope.execution_id)
             if row is None:
-                others = [Audience(row.scope, row.place) for row in rows]
-                raise ToolError("auth", _unknown(tx, name, scope, others), type="UnknownCredential")
+                why = explain_absence(tx, name, scope.path, rows, scope.keychain)
+                raise ToolError("auth", why, type="UnknownCredential")
         try:
             data = self._vault().decrypt(row.data)
         except ConfigError as error:
@@ -224,15 +223,6 @@ class Safe:
                 scope = read_scope(tx, execution_id)
             self._scopes.put(execution_id, scope)
         return scope
-
-
-def _unknown(tx: Transaction, name: str, scope: SecretScope, others: list[Audience]) -> str:
-    if others:
-        kept = " and ".join(str(one) for one in others)
-        return f"Credential {name!r} is kept for {kept}, not for playbook {scope.path!r}."
-    hint = did_you_mean(name, [*(row.name for row in tx.credentials.find()), *scope.keychain])
-    hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
-    return f"There is no credential {name!r}.{hint}"
 
 
 def _useless(kind: Json) -> str:

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from noetl.facts.json import Json
-
-#: The provider that is always there: the encrypted credentials.
-STORE: Final = "store"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from noetl.facts.ids import execution_id
 from noetl.facts.json import JsonMap
 from noetl.net.model import Net
 from noetl.usecases import catalog
-from noetl.usecases.business_keys import WantedKey, key_taken, take_key
+from noetl.usecases.business_keys import WantedKey, find_holder, key_taken, take_key
 from noetl.usecases.facets import write_facets, write_inputs
 from noetl.usecases.input_secrets import keep_given
 from noetl.usecases.ports import Descent, ExecutionRow, KeyOwner, NamedKey, Transaction
@@ -59,7 +59,8 @@ def start(rt: Runtime, request: StartRequest) -> StartedExecution:
     key raises Conflict. Where an open execution has the business key, that one is the answer, is
     asked to cancel, or KeyTaken is raised, as `on_conflict` says. Raises NotFound, LimitExceeded,
     PlaybookInvalid, Unavailable, InputsInvalid with everything that is not as the playbook declares
-    it, and BadRequest also for overrides that the playbook does not know, and for what is no key.
+    it, PrerequisitesMissing with everything that it names and that is not there, and BadRequest
+    also for overrides that the playbook does not know, and for what is no key.
     """
     (answer,) = start_all(rt, [request])
     if isinstance(answer, NoetlError):
@@ -182,6 +183,8 @@ class _Recording:
             self.answers[new_id] = self._record_new(new_id, request, found)
 
     def _record_new(self, new_id: str, request: StartRequest, found: FoundPlaybook) -> Answer:
+        if found.missing is not None and self._find_open(found.key, new_id) is None:
+            return self._refuse(request, found.missing)
         holder = None if found.key is None else take_key(self.rt, self.tx, found.key, new_id)
         if found.key is not None and holder is not None:
             return self._of_holder(request, found, found.key, holder)
@@ -202,6 +205,17 @@ class _Recording:
         made = create_execution(self.tx, new_id, net, self.rt.ask_for(fact), self.now)
         return StartedExecution(self._tell(request, made), found.warnings)
 
+    def _find_open(self, wanted: WantedKey | None, new_id: str) -> str | None:
+        """The open execution that is the answer in the place of a new one."""
+        if wanted is None or wanted.on_conflict != "return":
+            return None
+        return find_holder(self.tx, wanted.name, new_id)
+
+    def _refuse(self, request: StartRequest, error: NoetlError) -> NoetlError:
+        if request.idempotency_key is not None:
+            self.tx.idempotency.release(request.idempotency_key)
+        return error
+
     def _tell(self, request: StartRequest, row: ExecutionRow) -> ExecutionRow:
         """The execution as it is once it was told what comes with the request."""
         if request.signal is None:
@@ -218,9 +232,7 @@ class _Recording:
             if request.idempotency_key is not None:
                 self.tx.idempotency.give(request.idempotency_key, holder)
             return StartedExecution(row, found.warnings, existing=True)
-        if request.idempotency_key is not None:
-            self.tx.idempotency.release(request.idempotency_key)
-        return key_taken(key.name, holder)
+        return self._refuse(request, key_taken(key.name, holder))
 
     def _of_owner(self, key: str, found: FoundPlaybook) -> Answer:
         """The execution that the same request has already started; Conflict where it was another

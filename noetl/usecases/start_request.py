@@ -10,7 +10,15 @@ from datetime import datetime
 
 from noetl.engine.admission import Admitted, admit
 from noetl.engine.plan import Plan
-from noetl.errors import BadRequest, ConfigError, NoetlError, NotFound, PlaybookInvalid, Unavailable
+from noetl.errors import (
+    BadRequest,
+    ConfigError,
+    NoetlError,
+    NotFound,
+    PlaybookInvalid,
+    PrerequisitesMissing,
+    Unavailable,
+)
 from noetl.facts import json
 from noetl.facts.business_key import OnConflict
 from noetl.facts.json import JsonMap
@@ -21,6 +29,7 @@ from noetl.usecases.facets import merge_labels
 from noetl.usecases.findings import start_warnings
 from noetl.usecases.input_secrets import seal_given
 from noetl.usecases.ports import PlaybookRow, Transaction
+from noetl.usecases.prerequisites import find_missing
 from noetl.usecases.runtime import Runtime
 from noetl.usecases.signals import SignalRequest, check_name, check_signal
 
@@ -63,6 +72,8 @@ class FoundPlaybook:
     fingerprint: str
     key: WantedKey | None
     labels: Mapping[str, str]
+    #: Why no new execution of it can begin.
+    missing: PrerequisitesMissing | None = None
 
 
 class PlaybookFinder:
@@ -73,6 +84,7 @@ class PlaybookFinder:
         self._tx = tx
         self._now = now
         self._known: dict[tuple[str, int | None], PlaybookRow] = {}
+        self._missing: dict[str, PrerequisitesMissing | None] = {}
 
     def find(self, request: StartRequest, new_id: str) -> FoundPlaybook | NoetlError:
         """What the request asks for, or why it cannot be started. Raises Unavailable."""
@@ -89,7 +101,8 @@ class PlaybookFinder:
                 check_signal(self._rt, request.signal)
                 check_name(plan.net, request.signal.name)
             fingerprint = _fingerprint(request, plan.net, asked)
-            return FoundPlaybook(row, given, warnings, fingerprint, key, labels)
+            missing = self._find_missing(row, plan)
+            return FoundPlaybook(row, given, warnings, fingerprint, key, labels, missing)
         except (BadRequest, NotFound, PlaybookInvalid) as error:
             return error
         except ConfigError as error:
@@ -101,6 +114,12 @@ class PlaybookFinder:
         """Raises BadRequest, NotFound."""
         made = None if request.key is not None else render_key(self._rt, plan, asked, new_id, self._now)
         return want_key(plan, row.path, made, request.key, request.on_conflict)
+
+    def _find_missing(self, row: PlaybookRow, plan: Plan) -> PrerequisitesMissing | None:
+        name = f"{row.path}#{row.version}"
+        if name not in self._missing:
+            self._missing[name] = find_missing(self._rt, self._tx, row, plan)
+        return self._missing[name]
 
     def _look_up(self, path: str, version: int | None) -> PlaybookRow:
         """Raises NotFound, PlaybookInvalid."""

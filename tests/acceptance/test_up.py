@@ -185,6 +185,20 @@ def test_up_run_executes_playbooks_over_rest_on_celery_and_stops_everything(
     assert "Traceback" not in said
 
 
+@pytest.mark.full("a stack of its own")
+def test_up_run_says_what_is_missing_before_anything_has_run(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "load.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: load, path: tests/load}\nworkflow:\n"
+        "  - {step: start, tool: {kind: shell, command: touch began}, next: load}\n"
+        "  - {step: load, tool: {kind: postgres, auth: no_such_credential, command: select 1}}\n"
+    )
+    done = noetl(home, "up", "--run", str(file), "--no-flower", "--json")
+    assert (done.returncode, done.stdout, (tmp_path / "began").exists()) == (2, "", False)
+    assert f"{file}:6:" in done.stderr
+    assert "step 'load': There is no credential 'no_such_credential'." in done.stderr
+
+
 def under_nohup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

@@ -18,6 +18,7 @@ REFERENCE: dict[str, tuple[type[parts.DocumentPart], ...]] = {
     "Document": (parts.Document,),
     "Inputs": (parts.InputDeclaration,),
     "Key": (parts.BusinessKey,),
+    "Provides": (parts.Provides,),
     "Metadata": (parts.Metadata,),
     "Executor": (parts.Executor, parts.Requires, parts.ExecutorSpec),
     "Step": (parts.Step, parts.StepSpec),

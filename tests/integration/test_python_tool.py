@@ -229,7 +229,11 @@ def test_numpy_values_become_numbers_and_lists(registry: Registry) -> None:
         ("10 ** 5000", "result is an integer with more than 4300 digits."),
         ("(x := []).append(x) or x", "result is nested deeper than 200 levels, or contains itself."),
         ("'\\ud800'", "result is text with a lone surrogate, which is no Unicode."),
-        ("'x' * 2_000_000", "The result is 2,000,002 bytes of JSON, and 1,000,000 are allowed; return less."),
+        (
+            "'x' * 2_000_000",
+            "The result is 2,000,002 bytes of JSON, and 1,000,000 are allowed; return rows as a frame (pandas, "
+            "polars, Arrow), write to a file, or move rows with `kind: transfer`.",
+        ),
     ],
 )
 def test_a_result_that_is_not_json_names_the_value(registry: Registry, expression: str, message: str) -> None:

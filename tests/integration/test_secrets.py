@@ -127,7 +127,7 @@ workflow: [{{step: start, tool: {{kind: http, url: "{server.url}/who", auth: sho
 
 def test_a_credential_of_another_path_is_reported_and_not_given(rt: Runtime, settings: Settings) -> None:
     keep(rt, settings, "theirs", {"secret": "for them"}, path="them")
-    body = "workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: theirs}}]\n"
+    body = "workflow: [{step: start, tool: {kind: http, url: 'http://x', auth: '{{ ''theirs'' }}'}}]\n"
 
     error = finished(rt, "us/a", body)["error"]
 
@@ -288,7 +288,7 @@ def test_the_secrets_tool_yields_a_reference_to_the_version_that_it_found(
         ("{kind: shell, command: 'echo {{ keychain.k.secrte }}'}", "auth", "Did you mean 'secret'?"),
         ("{kind: http, url: 'http://x', auth: '{{ keychain.k.secret }}'}", "auth", "There is no credential"),
         ("{kind: http, url: 'http://x', auth: plain}", "auth", "plain text, which is no secret"),
-        ("{kind: http, url: 'http://x', auth: k2}", "auth", "There is no credential 'k2'"),
+        ("{kind: http, url: 'http://x', auth: '{{ ''k2'' }}'}", "auth", "There is no credential 'k2'"),
     ],
 )
 def test_what_cannot_be_opened_is_one_clear_error(

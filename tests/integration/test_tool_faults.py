@@ -126,6 +126,24 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         False,
         "nowhere.db does not exist",
     ),
+    "duckdb, a file in no directory": (
+        {"kind": "duckdb", "command": "copy (select 1 as a) to 'out/x.csv'"},
+        "sql",
+        False,
+        "/out: make it before, as with `mkdir -p` in a shell task",
+    ),
+    "duckdb, a database in no directory": (
+        {"kind": "duckdb", "database": "out/a.duckdb", "command": "select 1"},
+        "sql",
+        False,
+        "/out: make it before, as with `mkdir -p` in a shell task",
+    ),
+    "sqlite, a database in no directory": (
+        {"kind": "sqlite", "database": "out/a.db", "command": "select 1"},
+        "sql",
+        False,
+        "/out: make it before, as with `mkdir -p` in a shell task",
+    ),
     "sqlite, no database": (
         {"kind": "sqlite", "database": "garbage.bin", "command": "select 1"},
         "sql",

@@ -245,7 +245,7 @@ def test_a_result_of_50_mb_comes_whole_and_a_larger_one_than_allowed_is_refused(
     error = python(opened(), "result = {'rows': ['x' * 1_000_000] * 80}").error
     assert error is not None
     assert (error.kind, error.type, error.retryable) == ("limit", "LimitExceeded", False)
-    assert "bytes of JSON, and 67,108,864 are allowed; return less." in error.message
+    assert "bytes of JSON, and 67,108,864 are allowed; return rows as a frame" in error.message
 
 
 def test_libraries_that_reserve_address_space_work_within_the_memory_limit(opened: Open) -> None:

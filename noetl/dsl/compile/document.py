@@ -20,6 +20,7 @@ from noetl.dsl.compile.labels import compile_labels
 from noetl.dsl.compile.limits import compile_limits
 from noetl.dsl.compile.loops import ctx_names_to_reduce, failure_of, inputs_of_iterations, loop, of_branches
 from noetl.dsl.compile.policies import admission, entry_guard, execution_retry
+from noetl.dsl.compile.provides import compile_provides
 from noetl.dsl.compile.routes import has_targets, routes
 from noetl.dsl.compile.scopes import (
     compile_compensation,
@@ -94,6 +95,7 @@ def compile_document(context: Context) -> Net | None:
         regions=compile_regions(context),
         limits=compile_limits(context, spec, _EXECUTOR_SPEC, None),
         labels=compile_labels(context, metadata.labels),
+        provides=compile_provides(context),
     )
 
 

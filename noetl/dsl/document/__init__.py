@@ -45,6 +45,7 @@ from noetl.dsl.document.root import (
     Loop,
     Metadata,
     NamedTask,
+    Provides,
     Requires,
     Step,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "PlaybookTest",
     "Policy",
     "PolicyRule",
+    "Provides",
     "RateSpec",
     "RegionSpec",
     "Repeat",

@@ -205,6 +205,15 @@ class Step(DocumentPart):
     result: Names | None = older()
 
 
+class Provides(DocumentPart):
+    """What comes while an execution runs: no start asks whether it is there."""
+
+    credentials: list[str] | None = None
+    """Names of credentials."""
+    playbooks: list[str] | None = None
+    """Paths of playbooks."""
+
+
 class BusinessKey(DocumentPart):
     """What executions are called by: of those that are open no two have the same key. A text in its
     place is the `value`."""
@@ -234,6 +243,9 @@ class Document(DocumentPart):
     metadata: Annotated[Metadata | None, Key(example="{name: ..., path: ...}")] = None
     keychain: Keychain | None = None
     """Credentials and secrets that its tasks use, by the names that it gives them."""
+    provides: Annotated[Provides | None, Key(example="{credentials: [...]}")] = None
+    """What it, or somebody else, brings while it runs. Whatever else it names has to be there when
+    it starts."""
     executor: Executor | None = None
     inputs: Annotated[InputForms | None, Key(example="{name: string}")] = None
     """What it takes: keys of the workload with their types. With it, no other keys are taken."""

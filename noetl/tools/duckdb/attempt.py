@@ -16,6 +16,7 @@ from noetl.tools.duckdb.open import first_line
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.columns import plain_type
+from noetl.tools.kit.files import advise_folder
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.calls import (
     ROWS,
@@ -47,6 +48,7 @@ _PLAIN: Final = re.compile(
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 _FETCH: Final = 10_000
 _LINE: Final = re.compile(r"^LINE (\d+):", re.MULTILINE)
+_UNOPENED: Final = re.compile(r'Cannot open file "(.+)": No such file or directory$')
 _ADVICE: Final = (
     " (names of files stand in the text or are parameters; `files` names what else SQL reaches; with "
     "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
@@ -67,6 +69,8 @@ class DuckDbErrors(SqlErrors):
             yield
         except duckdb.Error as error:
             cause, line = first_line(error), None
+            if unopened := _UNOPENED.search(cause):
+                cause += advise_folder(Path(unopened[1]))
             if isinstance(place, int):
                 cause += _ADVICE if isinstance(error, duckdb.PermissionException) else ""
                 counted = _LINE.search(str(error))

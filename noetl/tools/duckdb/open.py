@@ -17,7 +17,7 @@ from noetl.tools.duckdb.names import AllowedFiles
 from noetl.tools.duckdb.outward import attach
 from noetl.tools.duckdb.tables import InputTables, create_tables
 from noetl.tools.kit.base import Services
-from noetl.tools.kit.files import FilePolicy
+from noetl.tools.kit.files import FilePolicy, advise_folder
 from noetl.tools.sql.config import SqlConfig
 from noetl.tools.sql.files import MEMORY, LeaseWait
 from noetl.tools.sql.rows import quote_text
@@ -114,7 +114,8 @@ class DatabaseSetup:
                 if path is None or not is_locked:
                     raise ToolError(
                         "sql",
-                        f"The database {path or MEMORY} cannot be opened: {first_line(error)}",
+                        f"The database {path or MEMORY} cannot be opened: {first_line(error)}"
+                        + (advise_folder(path) if path is not None else ""),
                         type=type(error).__name__,
                     ) from error
             time.sleep(wait.step(path, "another program", _PAUSE_S))

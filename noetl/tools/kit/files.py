@@ -144,3 +144,11 @@ def bad_path(message: str, type: str = "BadPath") -> ToolError:
 
 def _show(name: str) -> str:
     return name[:LONGEST_NAME]
+
+
+def advise_folder(path: Path) -> str:
+    """The end of a sentence that says that a file cannot be made or opened: what to do where its
+    directory is not there."""
+    if path.parent.is_dir():
+        return ""
+    return f"; there is no directory {path.parent}: make it before, as with `mkdir -p` in a shell task"

@@ -121,7 +121,7 @@ class RowSpool:
             raise ToolError(
                 "limit",
                 f"The answer has more than the {self._shelf.most_bytes:,} bytes that a table may "
-                "have; select less.",
+                "have; select less, or move the rows with `kind: transfer`.",
                 type="TooManyBytes",
             )
 

@@ -217,7 +217,11 @@ class Registry:
             text = plain.dumps(outcome.result)
             if len(text) <= limit:
                 return replace(outcome, result=json.loads(text))
-            kind, message = "limit", f"The result is larger than the {limit:,} bytes that are allowed."
+            kind = "limit"
+            message = (
+                f"The result is larger than the {limit:,} bytes that are allowed; write it to a file, or "
+                "move rows with `kind: transfer`."
+            )
         except plain.NotJson as error:
             message = str(error)
         return failed(ErrorInfo(kind, message, type="ResultRefused"), outcome.meta, **outcome.extras)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.errors import ToolError
 from noetl.facts.nearest import did_you_mean
+from noetl.facts.secret import STORE
 from noetl.tools.kit.call_secrets import hide, open_data
 from noetl.tools.kit.http.auth import TokenRoute, client_of
 from noetl.tools.kit.http.messages import RequestLimits
-from noetl.usecases.secrets import STORE, Provider, TokenRequest
+from noetl.usecases.secrets import Provider, TokenRequest
 
 if TYPE_CHECKING:
     from noetl.tools.kit.http.tokens import AccessTokens

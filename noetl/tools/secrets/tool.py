@@ -10,13 +10,12 @@ from pydantic import Field, field_validator
 from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.facts.outcome import Outcome, succeeded
-from noetl.facts.secret import SECRET_REF
+from noetl.facts.secret import SECRET_REF, STORE
 from noetl.pipeline.model import Call
 from noetl.tools.kit import call_secrets, effects
 from noetl.tools.kit.base import Tool
 from noetl.tools.kit.declaration import ToolConfig, ToolDeclaration
 from noetl.tools.secrets.sources import unknown_provider
-from noetl.usecases.secrets import STORE
 
 
 class SecretsConfig(ToolConfig):

@@ -17,6 +17,7 @@ from typing import Final
 from noetl.errors import ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
+from noetl.tools.kit.files import advise_folder
 from noetl.tools.sql.calls import ROWS, SqlErrors
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
 from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
@@ -111,7 +112,8 @@ def _explain_opening(path: Path | None, read_only: bool, error: Exception) -> To
         return ToolError(
             "client_error", f"The database {path} does not exist, and is opened for reading only.", type=name
         )
-    return ToolError("sql", f"The database {path or MEMORY} cannot be opened: {error}.", type=name)
+    advice = "" if path is None else advise_folder(path)
+    return ToolError("sql", f"The database {path or MEMORY} cannot be opened: {error}{advice}.", type=name)
 
 
 def bindable(value: Json) -> object:

@@ -18,8 +18,8 @@ class PlaybookFile:
 class Library(Protocol):
     """Playbooks that are files: those that a call may name although no catalog knows them."""
 
-    def find(self, path: str) -> PlaybookFile | None:
-        """The file whose `metadata.path` it is."""
+    def find(self, path: str, *, anew: bool = False) -> PlaybookFile | None:
+        """The file whose `metadata.path` it is. `anew`: what was seen before does not count."""
 
     def paths(self) -> Sequence[str]:
         """What could have been found."""

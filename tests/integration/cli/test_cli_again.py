@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import zygote
+from tests.ports import free_port
 
 from .conftest import Cli
 
@@ -62,6 +63,57 @@ def test_a_failed_run_says_how_to_go_on_and_that_command_does(cli: Cli, flow: Pa
     assert "start  reuse" in again.err
     assert "sum    rerun  its code changed" in again.err
     assert (flow.parent / "started").read_text() == "x"
+
+
+def test_a_failed_run_whose_calls_may_have_had_effects_shows_their_plan_and_how_to_confirm(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "post.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: post, path: tests/post}\nworkflow:\n"
+        f"  - {{step: start, tool: {{kind: http, method: POST, url: 'http://127.0.0.1:{free_port()}/x'}}}}\n"
+    )
+    ended = cli("run", "post.yaml", "-q")
+    go_on, about = ended.err.strip().splitlines()[-2:]
+    words = go_on.partition(": noetl ")[2].split()
+    assert words[-1] == "--dry-run"
+    assert "may have had effects (task_0 of step 'start')" in about
+    assert cli(*words).code == 0
+    again = cli(*words[:-1], "--yes", "-q")
+    assert (again.code, "tests/post" in cli("execution", "list", "--json").out) == (1, True)
+
+
+RETRIED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: flow, path: tests/flow}
+workflow:
+  - step: items
+    loop: {in: [0, 1, 2, 3], iterator: n, spec: {policy: {failure: {mode: run_all}}}}
+    tool:
+      kind: python
+      input: {n: "{{ iter.n }}"}
+      code: |
+        from pathlib import Path
+        first = not Path(f"tried-{n}").exists()
+        Path(f"tried-{n}").touch()
+        if (n == 1 and first) or (n == 2 and not Path("mended").exists()):
+            raise ValueError(f"no luck with {n}")
+      spec: {policy: {rules: [{when: "{{ error is defined }}", then: {do: retry, attempts: 2, delay: 0}}]}}
+"""
+
+
+def test_a_retry_tells_only_what_happens_in_it(cli: Cli, flow: Path) -> None:
+    flow.write_text(RETRIED)
+    ended = cli("run", str(flow))
+    assert "items[1]: attempt 1 failed" in ended.err
+    Path("mended").touch()
+    execution_id = re.search(r"failed (\d+) ", ended.err)[1]  # type: ignore[index]
+    again = cli("execution", "retry", execution_id)
+    assert again.code == 0
+    told = [line for line in again.err.splitlines() if line.startswith("items")]
+    assert told[:-1] == ["items: started", "items: loop over 4 items", "items: 4 of 4"]
+    assert re.search(r"^items: done, 3 reused, in \d", told[-1])
 
 
 def test_the_plan_changes_nothing(cli: Cli, flow: Path) -> None:

@@ -98,10 +98,10 @@ def test_a_playbook_that_calls_nobody_looks_at_no_files(cli: Cli, monkeypatch: p
     assert cli("run", "sum.yaml").code == 0
 
 
-def test_a_path_that_is_nowhere_fails_with_the_nearest_one_of_the_files(cli: Cli) -> None:
+def test_a_path_that_is_nowhere_is_refused_with_the_nearest_one_of_the_files(cli: Cli) -> None:
     child(name="childe")
     ended = cli("run", "caller.yaml")
-    assert ended.code == 1
+    assert (ended.code, listed(cli)) == (2, [])
     assert (
         "There is no playbook 'tests/child' in the catalog, nor among the files below the playbook's "
         "directory."
@@ -113,7 +113,22 @@ def test_files_outside_of_the_directory_are_not_found(cli: Cli, tmp_path: Path) 
     outside = child(folder=str(tmp_path / "outside"))
     Path("link.yaml").symlink_to(outside)
     Path("folder").symlink_to(outside.parent)
-    assert cli("run", "caller.yaml").code == 1
+    assert cli("run", "caller.yaml").code == 2
+
+
+def test_a_file_that_is_written_while_it_runs_is_found(cli: Cli) -> None:
+    child(name="known")
+    write("child", "workflow: [{step: start, tool: {kind: noop, input: {made: 1}}}]\n").rename("child.txt")
+    write(
+        "caller",
+        "provides: {playbooks: [tests/child]}\n"
+        "workflow:\n"
+        "  - {step: start, tool: {kind: playbook, path: tests/known}, next: make}\n"
+        "  - {step: make, tool: {kind: shell, command: cp child.txt child.yaml}, next: call}\n"
+        "  - {step: call, tool: {kind: playbook, path: tests/child}}\n",
+    )
+    ended = cli("run", "caller.yaml", "--json")
+    assert (ended.code, json.loads(ended.out)["result"]) == (0, {"made": 1})
 
 
 def test_a_file_that_fits_and_cannot_be_run_fails_the_task_with_its_problems(cli: Cli) -> None:
@@ -139,7 +154,7 @@ def test_files_are_no_versions_of_what_the_catalog_knows(cli: Cli) -> None:
     cli("catalog", "register", str(child()))
     write("caller", "workflow: [{step: start, tool: {kind: playbook, path: tests/child, version: 7}}]\n")
     ended = cli("run", "caller.yaml")
-    assert (ended.code, "has no version 7; there are 1 to 1." in ended.err) == (1, True)
+    assert (ended.code, "has no version 7; there are 1 to 1." in ended.err) == (2, True)
 
 
 def test_why_a_child_failed_is_reported_by_its_caller(cli: Cli) -> None:

@@ -77,7 +77,8 @@ def test_a_plan_tells_what_a_run_would_touch_and_need(cli: Cli, loading: str) ->
         "api keychain, secret of env API_TOKEN used by start missing (The provider env gives nothing: "
         "NOETL_SECRETS_ENV_PREFIX is not set on this worker)",
         "far keychain, secret of vault kv/x used by no task unknown (vault was not asked)",
-        "warehouse credential used by load.keep missing (there is no credential 'warehouse')",
+        "warehouse credential used by load.keep missing (There is no credential 'warehouse'. "
+        "Set it with `noetl credential set warehouse --type ... --data ...`)",
     ):
         assert expected in lines, expected
     assert not any("never reached" in line for line in lines)
@@ -218,8 +219,8 @@ workflow:
     cli("credential", "set", "warehouse", "--type", "generic", "--data", '{"a": 1}', "--path", "other")
     found = json.loads(cli("plan", file, "--json").out)
     assert [(one["exists"], one["note"]) for one in found["secrets"]] == [
-        (False, "it is kept for path other, not for playbook 'tests/two'"),
-        (False, "there is no credential 'warehuose'. Did you mean 'warehouse'?"),
+        (False, "Credential 'warehouse' is kept for path other, not for playbook 'tests/two'"),
+        (False, "There is no credential 'warehuose'. Did you mean 'warehouse'?"),
     ]
 
 

@@ -348,6 +348,9 @@ def test_a_variable_of_the_environment_that_is_not_there_names_the_setting() -> 
             'workload: {s: "{{ env.STAGE }}"}',
         )
     )
-    messages = [one["message"] for one in of_run(sim.run())]
-    assert len(messages) == 2
-    assert all(one.endswith(": STAGE is not set, or NOETL_ENV_ALLOW does not name it.") for one in messages)
+    found = of_run(sim.run())
+    assert len(found) == 2
+    assert all(
+        one["message"].endswith(": STAGE is not set, or NOETL_ENV_ALLOW does not name it.") for one in found
+    )
+    assert {one["hint"] for one in found} == {"write `| default(...)` where it may be absent"}

@@ -160,6 +160,29 @@ def test_a_wait_goes_on_since_when_it_began_with_the_signals_that_came() -> None
     assert [results[name]["payload"] for name in ("paid", "packed")] == [1, 3]
 
 
+def test_an_approval_expires_when_it_would_have_in_the_other_execution() -> None:
+    asks = """
+- step: start
+  tool: {kind: wait, approval: {message: "Ship it?", expires: 1h}}
+  next: told
+- step: told
+  tool: {kind: http, url: wrong}
+"""
+    book = Moved(asks)
+    first = book.begin()
+    book.sim.pass_time(3000)
+    book.register(asks.replace("wrong", "right"))
+    second = book.migrate(first)
+    book.sim.pass_time(599)
+    book.sim.settle()
+    assert book.status(second) == "waiting", "an hour from the beginning"
+    book.sim.pass_time(1)
+    book.sim.settle()
+    error = book.sim.report(second).error
+    assert error is not None
+    assert (book.status(second), error["type"]) == ("failed", "ApprovalExpired")
+
+
 def test_a_job_elsewhere_is_gone_on_with_under_its_key() -> None:
     book = Moved(JOB)
     book.answers["job"] = lambda call: (

@@ -29,6 +29,10 @@ CACHED = 64
 #: Longest traceback and message that are reported, in characters.
 LONGEST_TRACEBACK = 16_000
 LONGEST_MESSAGE = 4_000
+#: What to do about a result that is too large.
+_ELSEWHERE = (
+    "return rows as a frame (pandas, polars, Arrow), write to a file, or move rows with `kind: transfer`"
+)
 
 #: Source and name → its code, and whether that is a function's (see `returns`).
 _compiled: dict[tuple[str, str], tuple[types.CodeType, bool]] = {}
@@ -75,7 +79,7 @@ def _encode(value: Any, limit: int, hook: plain.Convert | None) -> bytes:
         raise CodeError(str(error), "NotJson") from None
     if len(text) > limit:
         raise CodeError(
-            f"The result is {len(text):,} bytes of JSON, and {limit:,} are allowed; return less.",
+            f"The result is {len(text):,} bytes of JSON, and {limit:,} are allowed; {_ELSEWHERE}.",
             "LimitExceeded",
         )
     return text
