@@ -96,10 +96,12 @@ class SqlStore:
     """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects
     anew."""
 
-    def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
+    def __init__(
+        self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0, schema: str = ""
+    ) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
-        self._connections = connect(url, pool_size)
+        self._connections = connect(url, pool_size, schema)
         #: Whether no other process can change anything, so that nothing has to be listened to.
         self._alone = isinstance(self._connections, MemoryConnections)
         ear = None if self._alone else lambda: listen(self._connections)
@@ -134,7 +136,7 @@ class SqlStore:
         if connections.dialect == "postgresql":
             with (
                 connections.bare() as connection,
-                open_direct(connection, connections.place, mode) as session,
+                open_direct(connection, connections.place, mode, connections.installation) as session,
             ):
                 yield session
         else:
