@@ -26,6 +26,8 @@ class Connections:
         self._connector = connector
         self.dialect = engine.dialect.name
         self.place = engine.url.render_as_string(hide_password=True)
+        if connector is not None and connector.setting:
+            self.place += f" (schema {connector.setting})"
         reads: dict[str, Any] = {"noetl_mode": "read"}
         if self.dialect == "postgresql":
             reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}

@@ -64,8 +64,8 @@ def parse(url: str) -> URL:
 #: All that the store asks is a lookup in an index. A connection keeps the plan it made when a table
 #: was nearly empty, and then a scan of all of it looks best.
 OPTIONS: Final = tuple(
-    f"-c {one}"
-    for one in ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
+    f"-c {setting}"
+    for setting in ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
 )
 
 #: What a connection has unless the URL says otherwise.

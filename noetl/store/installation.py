@@ -59,49 +59,47 @@ class Candidate(NamedTuple):
 
 
 class SearchPath(NamedTuple):
-    """What `SEARCH_PATH` finds: the schema in which tables are made, if there is one, and whether
-    the URL of the database says so."""
+    """The schema in which PostgreSQL makes tables, if there is one, and whether the URL of the
+    database says so."""
 
     schema: str | None
     is_of_url: bool
 
 
-SEARCH_PATH: Final = """\
-SELECT current_schema(), source = 'client' FROM pg_settings WHERE name = 'search_path'"""
-
+#: At least one row, with the schema in which PostgreSQL makes tables, and a candidate or NULLs.
 #: `noetl_version` keeps where its revision was first read: `alembic_version` alone says nothing, as
 #: others who use Alembic have one, too.
 CANDIDATES: Final = """\
-SELECT n.nspname, pg_table_is_visible(c.oid),
+SELECT current_schema(), n.nspname, pg_table_is_visible(c.oid),
   CASE WHEN v.oid IS NULL THEN EXISTS (
     SELECT FROM pg_class WHERE relnamespace = n.oid AND relname = 'alembic_version')
   ELSE EXISTS (
     SELECT FROM pg_attribute WHERE attrelid = v.oid AND attname = 'adopted_from' AND NOT attisdropped)
   END AS predates_schemas
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = 'noetl_version'
-WHERE c.relname = 'execution' AND c.relkind IN ('r', 'p')
-  AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'decided_version')"""
+FROM (SELECT) always
+LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)
+  ON c.relname = 'execution' AND c.relkind IN ('r', 'p')
+  AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'decided_version')
+LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = 'noetl_version'"""
 
 
-def choose(given: str, path: SearchPath, candidates: Sequence[Candidate]) -> Installation:
+def choose(setting: str, path: SearchPath, candidates: Sequence[Candidate]) -> Installation:
     """The schema of this installation. All processes come to the same answer, before the tables are
     made and behind it: only those of a version that did not choose are looked for elsewhere."""
-    found = {one.schema: one for one in candidates}
-    schema = _choose_schema(given, path, candidates)
-    there = found.get(schema)
-    return Installation(schema, there is not None and there.predates_schemas, there is not None)
+    schema = _choose_schema(setting, path, candidates)
+    chosen = next((candidate for candidate in candidates if candidate.schema == schema), None)
+    return Installation(schema, chosen is not None and chosen.predates_schemas, chosen is not None)
 
 
-def _choose_schema(given: str, path: SearchPath, candidates: Sequence[Candidate]) -> str:
-    if given:
-        return given
-    if (visible := next((one.schema for one in candidates if one.is_visible), None)) is not None:
-        return visible
+def _choose_schema(setting: str, path: SearchPath, candidates: Sequence[Candidate]) -> str:
+    if setting:
+        return setting
+    if (visible := next((candidate for candidate in candidates if candidate.is_visible), None)) is not None:
+        return visible.schema
     if not path.is_of_url:
         return DEFAULT
     # Older versions did not heed the search_path of a URL, and made their tables without it.
-    if any(one.schema == "public" and one.predates_schemas for one in candidates):
+    if any(candidate.schema == "public" and candidate.predates_schemas for candidate in candidates):
         return "public"
     if path.schema is None:
         raise ConfigError(

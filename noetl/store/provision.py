@@ -6,6 +6,7 @@ import logging
 from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, text
+from sqlalchemy.schema import CreateSchema
 
 from noetl.errors import ConfigError
 from noetl.store.search_path import quote
@@ -39,22 +40,22 @@ class _Surroundings(NamedTuple):
 def make_schema(connection: Connection, schema: str, *, is_asked_for: bool) -> None:
     """Makes the schema where there is none. Raises ConfigError where the role may not make tables,
     or where others have some in the schema and nobody asked for more."""
-    found = _Surroundings(*connection.execute(_SURVEY, {"schema": schema}).one())
-    _check_rights(found, schema)
+    surroundings = _Surroundings(*connection.execute(_SURVEY, {"schema": schema}).one())
+    _check_rights(surroundings, schema)
     if not is_asked_for:
-        _check_others(found, schema)
-    if found.may_make_tables is None:
-        connection.execute(text(f"CREATE SCHEMA {quote(schema)}"))
+        _check_others(surroundings, schema)
+    if surroundings.may_make_tables is None:
+        connection.execute(CreateSchema(schema))
 
 
-def _check_rights(found: _Surroundings, schema: str) -> None:
-    role, database, name = quote(found.role), quote(found.database), quote(schema)
-    if found.may_make_tables is False:
+def _check_rights(surroundings: _Surroundings, schema: str) -> None:
+    role, database, name = quote(surroundings.role), quote(surroundings.database), quote(schema)
+    if surroundings.may_make_tables is False:
         raise ConfigError(
             f"The role {role} may not make tables in the schema {name} of the database {database}; have its "
             f"owner run `GRANT USAGE, CREATE ON SCHEMA {name} TO {role}`."
         )
-    if found.may_make_tables is None and not found.may_make_schema:
+    if surroundings.may_make_tables is None and not surroundings.may_make_schema:
         raise ConfigError(
             f"The role {role} may not make the schema {name} in the database {database}; have its owner "
             f"run `GRANT CREATE ON DATABASE {database} TO {role}` (or `CREATE SCHEMA {name} AUTHORIZATION "
@@ -62,17 +63,17 @@ def _check_rights(found: _Surroundings, schema: str) -> None:
         )
 
 
-def _check_others(found: _Surroundings, schema: str) -> None:
-    if names := found.tables_of_others:
+def _check_others(surroundings: _Surroundings, schema: str) -> None:
+    if names := surroundings.tables_of_others:
         shown = ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])
         raise ConfigError(
-            f"The schema {quote(schema)} of the database {quote(found.database)} has tables of others "
+            f"The schema {quote(schema)} of the database {quote(surroundings.database)} has tables of others "
             f"({shown}) and none of NoETL's; run `noetl db upgrade` to make "
             "them beside those, or name a schema of their own in NOETL_DATABASE_SCHEMA."
         )
-    if found.has_others:
+    if surroundings.has_others:
         log.warning(
             "The database %s has tables of others; those of NoETL are made in the schema %s.",
-            quote(found.database),
+            quote(surroundings.database),
             quote(schema),
         )

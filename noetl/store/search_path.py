@@ -7,13 +7,15 @@ resets a session leaves it alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from noetl.errors import ConfigError
-from noetl.store.installation import CANDIDATES, SEARCH_PATH, Candidate, Installation, SearchPath, choose
+from noetl.store.installation import CANDIDATES, Candidate, Installation, SearchPath, choose
 
+#: In the options of a connection, where `-c name=` and `--name=` take `-` for `_`.
+_PATH: Final = re.compile(r"search[_-]path", re.IGNORECASE)
 _SESSION: Final = """\
 SELECT current_setting('search_path'), current_schema(), current_user, current_database(),
   (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s)"""
@@ -29,11 +31,11 @@ class _Session(NamedTuple):
 
 
 class Connector:
-    """What an engine connects by. `given` is the schema that the settings name; empty: the database
-    is asked, until tables are found in it."""
+    """What an engine connects by. `setting` is the schema that the settings name; empty: the
+    database is asked, until there are tables in it."""
 
-    def __init__(self, given: str = "") -> None:
-        self._given = given
+    def __init__(self, setting: str = "") -> None:
+        self.setting = setting
         self._installation: Installation | None = None
 
     @property
@@ -44,13 +46,21 @@ class Connector:
 
     def connect(self, dialect: Any, _record: Any, arguments: Any, parameters: Mapping[str, Any]) -> Any:
         """A listener of the engine's event `do_connect`."""
+        open_session = partial(dialect.connect, *arguments)
         known = self._installation
         if known is not None and known.has_tables:
-            return dialect.connect(*arguments, **_pin(parameters, known.schema))
-        with closing(dialect.connect(*arguments, **parameters)) as raw:
-            chosen = _ask(raw, self._given)
-        raw = dialect.connect(*arguments, **_pin(parameters, chosen.schema))
+            return open_session(**_pin(parameters, known.schema))
+        return self._find_out(open_session, parameters)
+
+    def _find_out(self, open_session: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+        """Where the settings name no schema, a session shows the `search_path` that it has by
+        itself, and another one stays."""
+        raw = open_session(**(_pin(parameters, self.setting) if self.setting else parameters))
         try:
+            chosen = _ask(raw, self.setting, is_of_url=_PATH.search(parameters["options"]) is not None)
+            if not self.setting:
+                raw.close()
+                raw = open_session(**_pin(parameters, chosen.schema))
             _check(raw, chosen.schema)
         except BaseException:
             raw.close()
@@ -61,7 +71,7 @@ class Connector:
 
 def _pin(parameters: Mapping[str, Any], schema: str) -> dict[str, Any]:
     value = re.sub(r"([\\\s])", r"\\\1", quote(schema))
-    return {**parameters, "options": f"{parameters.get('options', '')} -c search_path={value}".strip()}
+    return {**parameters, "options": f"{parameters['options']} -c search_path={value}"}
 
 
 def quote(schema: str) -> str:
@@ -69,12 +79,12 @@ def quote(schema: str) -> str:
     return '"{}"'.format(schema.replace('"', '""'))
 
 
-def _ask(raw: Any, given: str) -> Installation:
+def _ask(raw: Any, setting: str, *, is_of_url: bool) -> Installation:
     with raw.cursor() as cursor:
-        cursor.execute(SEARCH_PATH)
-        path = SearchPath(*cursor.fetchone())
         cursor.execute(CANDIDATES)
-        return choose(given, path, [Candidate(*row) for row in cursor.fetchall()])
+        rows = cursor.fetchall()
+    candidates = [Candidate(*row[1:]) for row in rows if row[1] is not None]
+    return choose(setting, SearchPath(rows[0][0], is_of_url), candidates)
 
 
 def _check(raw: Any, schema: str) -> None:
@@ -83,7 +93,7 @@ def _check(raw: Any, schema: str) -> None:
         cursor.execute(_SESSION, [schema])
         session = _Session(*cursor.fetchone())
     raw.rollback()
-    database, role, name = (quote(one) for one in (session.database, session.role, schema))
+    database, role, name = map(quote, (session.database, session.role, schema))
     if session.may_use is False:
         raise ConfigError(
             f"The role {role} may not use the schema {name} of the database {database}; have its owner run "

@@ -38,8 +38,8 @@ def read_revision(connection: Connection, installation: Installation) -> str | N
     table = next((name for name in names if inspect(connection).has_table(name)), None)
     if table is None:
         return None
-    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()  # noqa: S608
-    return None if found is None else str(found)
+    revision = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()  # noqa: S608
+    return None if revision is None else str(revision)
 
 
 def has_to_adopt(connection: Connection, installation: Installation) -> bool:

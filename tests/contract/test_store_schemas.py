@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
-from noetl.errors import ConfigError
+from noetl.errors import ConfigError, Unavailable
 from noetl.store import migrate, open_store
 from noetl.store.connections import connect
 from noetl.store.installation import Installation, lock_number
@@ -24,6 +24,9 @@ from tests.waiting import GUARD_S
 from .given import append, create, execution, patched
 
 pytestmark = pytest.mark.postgres
+
+#: A name with all that SQL, its drivers and the options of a connection read otherwise.
+ODD = 'Two: 100 %s \\ :"x"'
 
 
 @pytest.fixture
@@ -86,17 +89,20 @@ def test_a_new_installation_has_a_schema_of_its_own_beside_the_tables_of_others(
         "INSERT INTO alembic_version VALUES ('theirs')",
     )
     ask(database, *theirs, "CREATE TABLE execution (id INT)")
+    early = open_store(database)
+    with pytest.raises(Unavailable), early.read() as tx:
+        tx.executions.get("100")
     assert migrate.upgrade(database)
     assert migrate.check(database) == []
     assert set(tables(database)) == {"public", "noetl"}
     assert tables(database)["public"] == {"alembic_version", "execution"}
     assert ask(database, "SELECT * FROM alembic_version") == [("theirs",)]
-    with closing(open_store(database)) as store:
-        create(store)
+    create(early)
+    early.close()
     assert ask(database, "SELECT execution_id FROM noetl.execution") == [(100,)]
 
 
-@pytest.mark.parametrize("schema", ["etl", 'My \\ "own" schéma', "s" * 63])
+@pytest.mark.parametrize("schema", ["etl", "schéma", "s" * 63])
 def test_the_settings_name_the_schema(installed: str, schema: str) -> None:
     name = schema.replace('"', '""')
     ask(installed, f'ALTER SCHEMA noetl RENAME TO "{name}"')
@@ -203,7 +209,7 @@ def poor(database: str) -> Iterator[str]:
     ask(database, f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}")
 
 
-def told(use: Callable[[], object]) -> str:
+def read_advice(use: Callable[[], object]) -> str:
     """The statement that an error asks an owner to run."""
     with pytest.raises(ConfigError) as failed:
         use()
@@ -212,9 +218,9 @@ def told(use: Callable[[], object]) -> str:
 
 def test_a_role_is_told_what_it_needs_to_make_the_tables(database: str, poor: str) -> None:
     ask(database, "CREATE SCHEMA etl")
-    ask(database, told(lambda: migrate.current(poor, "etl")))
-    ask(database, told(lambda: migrate.upgrade(poor, "etl")))
-    ask(database, told(lambda: migrate.upgrade(poor)))
+    ask(database, read_advice(lambda: migrate.current(poor, "etl")))
+    ask(database, read_advice(lambda: migrate.upgrade(poor, "etl")))
+    ask(database, read_advice(lambda: migrate.upgrade(poor)))
     assert migrate.upgrade(poor)
 
 
@@ -226,7 +232,7 @@ def pooled(database: str) -> Iterator[str]:
 
 
 def test_a_pooler_that_drops_the_search_path_is_told_of(database: str, pooled: str) -> None:
-    statement = told(lambda: migrate.upgrade(pooled))
+    statement = read_advice(lambda: migrate.upgrade(pooled))
     assert tables(database) == {}
     ask(database, statement)
     assert migrate.upgrade(pooled)
@@ -235,20 +241,20 @@ def test_a_pooler_that_drops_the_search_path_is_told_of(database: str, pooled: s
 
 def test_two_installations_in_one_database_do_not_meet(installed: str) -> None:
     ask(installed, "ALTER SCHEMA noetl RENAME TO one")
-    assert migrate.upgrade(installed, "two")
+    assert migrate.upgrade(installed, ODD)
     with (
-        closing(open_store(installed, schema="one")) as one,
-        closing(open_store(installed, schema="two")) as two,
-        closing(connect(installed, schema="two")) as connections,
+        closing(open_store(installed, schema="one")) as first,
+        closing(open_store(installed, schema=ODD)) as second,
+        closing(connect(installed, schema=ODD)) as connections,
         listen(connections) as hear,
     ):
-        with one.begin() as tx, two.begin() as other:
+        with first.begin() as tx, second.begin() as other:
             tx.slots.lock(["k"])
             other.slots.lock(["k"])
-        create(one)
-        append(one, [patched("x")])
-        create(two, execution("101"))
-        append(two, [patched("y")], execution_id="101")
+        create(first)
+        append(first, [patched("x")])
+        create(second, execution("101"))
+        append(second, [patched("y")], execution_id="101")
         assert hear(GUARD_S) == {"101"}
 
 
