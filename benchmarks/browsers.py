@@ -23,8 +23,11 @@ from typing import Any, TypeAlias
 
 import psycopg2
 
-from noetl.store.watching import CHANNEL
+from noetl.store.installation import DEFAULT, Installation
+from noetl.store.watching import find_channel
 
+#: The installation of an empty database.
+OURS = Installation(DEFAULT, predates_schemas=False, has_tables=True)
 #: As the pages have them: the least rest between two looks in seconds, and how many times as long
 #: as the last answer took.
 MOST_OFTEN_S, SHARE = 0.1, 5
@@ -232,7 +235,7 @@ def _listening(database_url: str, commits: Commits) -> Iterator[None]:
     with contextlib.closing(psycopg2.connect(database_url)) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
-            cursor.execute(f"LISTEN {CHANNEL}")
+            cursor.execute(f"LISTEN {find_channel(OURS)}")
 
         def hear() -> None:
             connection.poll()

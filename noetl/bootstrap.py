@@ -112,6 +112,13 @@ def providers(settings: Settings) -> Providers:
     )
 
 
+def open_database(settings: Settings, shard: str = "") -> Store:
+    """The settings' database, for the executions of `shard`; see `open_store`."""
+    # A process of a shard of its own hears of each change itself.
+    watch_s = 0.0 if shard else settings.watch_s
+    return open_store(settings.database, shard, watch_s, settings.database_schema)
+
+
 @contextmanager
 def read_database(settings: Settings) -> Iterator[Transaction | None]:
     """A transaction that reads the settings' database as it is. None: there is none yet, and none
@@ -119,7 +126,7 @@ def read_database(settings: Settings) -> Iterator[Transaction | None]:
     if not exists(settings.database):
         yield None
         return
-    store = open_store(settings.database)
+    store = open_database(settings)
     try:
         with store.read() as tx:
             yield tx
@@ -137,7 +144,7 @@ def runtime(
     """Ports wired for one process. Creates or upgrades an SQLite database; others must be up to
     date. `files` is the rule of a process that the user started for their files."""
     settings.make_home()
-    store = store or open_store(settings.database, watch_s=settings.watch_s)
+    store = store or open_database(settings)
     scratch = settings.home_dir / "scratch"
     results = open_results(settings.results, scratch)
     key_source = keys(settings)
@@ -218,7 +225,7 @@ def local(
     `base_dir` is the playbook's directory.
     """
     settings.make_home()
-    upgrade(settings.database)
+    upgrade(settings.database, settings.database_schema)
     shard = shard or f"local-{uuid.uuid4().hex[:12]}"
     with hold_lock(_lock_of(settings, shard)) as lock:
         if lock.found is LockState.BUSY:
@@ -251,7 +258,7 @@ def _lock_of(settings: Settings, shard: str) -> Path:
 
 
 def _local_runtime(settings: Settings, base_dir: Path | None, dispatcher: Dispatcher, shard: str) -> Runtime:
-    store = open_store(settings.database, shard=shard)
+    store = open_database(settings, shard)
     files = settings.file_policy(() if base_dir is None else (base_dir, Path.cwd()), started_by_user=True)
     rt = runtime(settings, dispatcher, store=store, files=files)
     # Messages inside of a process are not lost, nothing needs to be sent twice; and Ctrl-C takes

@@ -38,7 +38,6 @@ with pause_collector():
     from noetl.dispatch.refused import refuse, refused
     from noetl.dispatch.titles import name_process
     from noetl.errors import ConfigError, Unavailable
-    from noetl.store import open_store
     from noetl.store.running import find
     from noetl.tasks.commands import register
     from noetl.usecases.work.leases import Leases, Worker, WorkerIdentity
@@ -166,7 +165,7 @@ def _end(**_: object) -> None:
 
 def _write_letters(found: Sequence[DeadLetter]) -> None:
     """Raises NoetlError."""
-    store = open_store(settings.database)
+    store = bootstrap.open_database(settings)
     try:
         with store.begin() as tx:
             for one in found:

@@ -111,6 +111,15 @@ def _server_address(text: str) -> str:
     return address
 
 
+def _schema(text: str) -> str:
+    name = text.strip()
+    if name.startswith("pg_") or name == "information_schema":
+        raise ValueError("this one is PostgreSQL's own")
+    if not name.isprintable() or len(name.encode()) > 63:
+        raise ValueError("expected the name of a schema, of at most 63 bytes")
+    return name
+
+
 def _prefix(text: str) -> str:
     if text.upper().startswith(PREFIX):
         raise ValueError(f"variables that begin with {PREFIX} are settings")
@@ -172,6 +181,11 @@ class Settings:
 
     home: Path = _env(Path("~/.noetl"), _folder, "directory for the database, results and keys")
     database_url: str = _env("", str, "SQLAlchemy URL of the log; default: SQLite in the home")
+    database_schema: str = _env(
+        "",
+        _schema,
+        "schema of a PostgreSQL database in which the tables are; default: where they are found, else noetl",
+    )
     broker_url: str = _env("", str, "Celery broker; default: chosen by `noetl up`")
     result_backend: str = _env("", str, "Celery result backend; default: the broker, where it is Redis")
     results_url: str = _env("", str, "fsspec URL for large results; default: a folder in the home")

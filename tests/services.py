@@ -34,6 +34,7 @@ from sqlalchemy import URL, make_url
 
 from noetl.processes import die_with_parent
 from noetl.store import migrate
+from noetl.store.installation import DEFAULT
 from noetl.store.schema.database import metadata
 
 from . import zygote
@@ -68,6 +69,8 @@ class Postgres:
         """Makes a database (as a copy of `template`) and returns its URL."""
         name = f"noetl_test_{os.getpid()}_{next(_numbers)}"
         self.run(f"CREATE DATABASE {name}" + (f" TEMPLATE {make_url(template).database}" if template else ""))
+        # So that tests see NoETL's tables without naming the schema, and make theirs in `public`.
+        self.run(f"ALTER DATABASE {name} SET search_path = public, {DEFAULT}")
         return self.url.set(database=name).render_as_string(hide_password=False)
 
     def drop(self, url: str) -> None:

@@ -18,13 +18,15 @@ def upgrade() -> None:
     """Bring the schema up to date. Safe to run twice, and from several places at once."""
     settings = Settings.from_env()
     settings.make_home()
-    before = migrate.current(settings.database)
-    migrate.upgrade(settings.database)
-    after = migrate.current(settings.database)
+    place = (settings.database, settings.database_schema)
+    before = migrate.current(*place)
+    migrate.upgrade(*place, is_asked_for=True)
+    after = migrate.current(*place)
+    schema = migrate.find_schema(*place)
     click.echo(
-        f"The schema is at {after}."
+        f"The schema{schema and f' {schema}'} is at {after}."
         if before == after
-        else f"Upgraded from {before or 'nothing'} to {after}."
+        else f"Upgraded from {before or 'nothing'} to {after}{schema and f' in the schema {schema}'}."
     )
 
 
@@ -32,7 +34,8 @@ def upgrade() -> None:
 @click.pass_context
 def check(ctx: click.Context) -> None:
     """Say what is pending or differs. Exit code 1 where anything is."""
-    differences = migrate.check(Settings.from_env().database)
+    settings = Settings.from_env()
+    differences = migrate.check(settings.database, settings.database_schema)
     for line in differences:
         click.echo(line)
     if not differences:

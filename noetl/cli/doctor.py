@@ -89,7 +89,7 @@ def _database(settings: Settings) -> DoctorFinding:
                 detail = f"{shown} ({'does not exist' if is_named else 'made on first use'})"
                 return DoctorFinding("database", not is_named, detail, "Run `noetl db upgrade`.")
             tx.playbooks.newest()
-        pending = migrate.check(settings.database)
+        pending = migrate.check(settings.database, settings.database_schema)
     except NoetlError as error:
         return DoctorFinding("database", False, error.message, _DATABASE_ADVICE)
     return DoctorFinding("database", not pending, "; ".join(pending) or shown, "Run `noetl db upgrade`.")

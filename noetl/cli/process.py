@@ -37,7 +37,7 @@ def open_runtime(base_dir: Path | None = None) -> Iterator[Runtime]:
     bootstrap.open_log(settings)
     settings.make_home()
     if not settings.database_url:
-        upgrade(settings.database)
+        upgrade(settings.database, settings.database_schema)
     files = settings.file_policy(() if base_dir is None else (base_dir,), started_by_user=True)
     rt = bootstrap.runtime(settings, bootstrap.dispatcher_of(settings), files=files)
     try:

@@ -230,7 +230,7 @@ def run_stack(
         settings, broker_url=broker.url, database_url=settings.database, flower_auth=flower_auth
     )
     bootstrap.check_celery(settings)
-    upgrade(settings.database)
+    upgrade(settings.database, settings.database_schema)
     token = prepare_token(settings)
     (settings.home_dir / "logs").mkdir(exist_ok=True)
     # As `noetl.celery` does it, which is shared by all services that are forked.

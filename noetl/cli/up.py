@@ -29,6 +29,7 @@ from noetl.cli.stack_settings import stack_settings
 from noetl.config import Settings
 from noetl.dispatch.titles import name_process
 from noetl.errors import Conflict, Unavailable
+from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, find, hold_home, is_held
 
 #: Seconds that a stack may take to stop: its running tasks have eight of them.
@@ -146,7 +147,7 @@ def up(
 def _leave_running(host: str | None, options: list[str]) -> None:
     """Starts a stack with these options that goes on behind this command, and says where it is."""
     settings = Settings.from_env()
-    running = _start_detached(settings.make_home(), options)
+    running = _start_detached(settings, options)
     announce(running)
     at = urlsplit(running.api).port or settings.port
     warn_if_open(replace(settings, host=host or settings.host, port=at))
@@ -161,11 +162,14 @@ def _leave(number: int, _frame: object) -> None:
 # --- a stack in the background ---
 
 
-def _start_detached(home: Path, options: Sequence[str]) -> RunningStack:
+def _start_detached(settings: Settings, options: Sequence[str]) -> RunningStack:
     """Starts `noetl up` in another session, and returns once it answers. Raises Conflict where one
     runs already, Unavailable where it does not answer."""
+    home = settings.make_home()
     if is_held(home):
         raise Conflict(f"A stack runs on {home} already; `noetl status` says where, `noetl down` stops it.")
+    # Here, where somebody reads what it says.
+    upgrade(settings.database, settings.database_schema)
     log = home / "logs" / "up.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as out:

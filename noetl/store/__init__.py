@@ -12,18 +12,19 @@ from noetl.usecases.ports import Store
 __all__ = ["exists", "open_store"]
 
 
-def open_store(url: str, shard: str = "", watch_s: float = 0.0) -> Store:
+def open_store(url: str, shard: str = "", watch_s: float = 0.0, schema: str = "") -> Store:
     """The store at `sqlite:///path`, `postgresql://…` or `memory://`. Raises ConfigError.
 
     `shard` is whose executions it creates, and for whom alone it finds what is owed, unsent or
     expired: the stack that shares the database (empty), or one process. `watch_s` is how often
     executions that are watched are looked at besides what the database tells, in seconds (0:
-    never). Its tables must be there (`noetl.store.migrate.upgrade`); a store in memory makes them
+    never). `schema` is the one of PostgreSQL in which its tables are; empty: where
+    they are found. They must be there (`noetl.store.migrate.upgrade`); a store in memory makes them
     itself, serves one transaction at a time and ends with the process.
     """
     from noetl.store.sql import SqlStore  # SQLAlchemy takes a while to import
 
-    return SqlStore(url, shard, watch_s=watch_s)
+    return SqlStore(url, shard, watch_s=watch_s, schema=schema)
 
 
 def exists(url: str) -> bool:

@@ -13,16 +13,21 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from noetl.errors import NoetlError, Unavailable
 from noetl.store.engine import PATIENCE, open_engine, translate, translate_cause
+from noetl.store.installation import FILE, Installation
+from noetl.store.search_path import Connector
 
 
 class Connections:
     """Hands out connections inside a transaction, in one of three modes: `durable`, `relaxed`,
     `read`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, connector: Connector | None = None) -> None:
         self.engine = engine
+        self._connector = connector
         self.dialect = engine.dialect.name
         self.place = engine.url.render_as_string(hide_password=True)
+        if connector is not None and connector.setting:
+            self.place += f" (schema {connector.setting})"
         reads: dict[str, Any] = {"noetl_mode": "read"}
         if self.dialect == "postgresql":
             reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -33,6 +38,11 @@ class Connections:
         }
         self._turn: threading.Lock | None = threading.Lock() if self.dialect == "sqlite" else None
         self._writer: int | None = None
+
+    @property
+    def installation(self) -> Installation:
+        """Of PostgreSQL that of its connections, of which there must have been one."""
+        return FILE if self._connector is None else self._connector.installation
 
     @contextmanager
     def open(self, mode: str) -> Iterator[Connection]:
@@ -121,7 +131,10 @@ class MemoryConnections(Connections):
         self._connection.close()
 
 
-def connect(url: str, pool_size: int = 10) -> Connections:
-    """Connections to the database at `url`; see `open_engine`."""
-    engine = open_engine(url, pool_size)
+def connect(url: str, pool_size: int = 10, schema: str = "") -> Connections:
+    """Connections to the database at `url`; see `open_engine` and `Connector`."""
+    connector = Connector(schema)
+    engine = open_engine(url, pool_size, connector)
+    if engine.dialect.name == "postgresql":
+        return Connections(engine, connector)
     return Connections(engine) if engine.url.database else MemoryConnections(engine)

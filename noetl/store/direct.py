@@ -23,6 +23,7 @@ from sqlalchemy.dialects.postgresql import psycopg2 as dialects
 
 from noetl.errors import NoetlError
 from noetl.store.engine import translate_cause
+from noetl.store.installation import Installation
 from noetl.store.session import Check, Rows, Session, Values, compile_once, unusable
 from noetl.store.watching import make_notice
 
@@ -50,8 +51,8 @@ class DirectSession(Session):
     A change that was put off and fails does so at the next statement, or at the commit.
     """
 
-    def __init__(self, connection: Connection, place: str, mode: str) -> None:
-        super().__init__(connection, "postgresql", place, mode)
+    def __init__(self, connection: Connection, place: str, mode: str, installation: Installation) -> None:
+        super().__init__(connection, "postgresql", place, mode, installation)
         self._raw: Any = connection.connection.driver_connection
         self._waiting = [BEGIN[mode]]
         self._checks: list[Check] = []
@@ -95,7 +96,7 @@ class DirectSession(Session):
             if self.changed:
                 # Behind the commit, in the same message: whoever notifies inside of a transaction
                 # holds a lock of the whole database until its commit is on the disk (decision 41).
-                self._waiting.append(make_notice(self.changed))
+                self._waiting.append(make_notice(self.installation, self.changed))
             self._send_waiting()
 
     def rollback(self) -> None:
@@ -168,9 +169,11 @@ class DirectSession(Session):
 
 
 @contextmanager
-def open_direct(connection: Connection, place: str, mode: str) -> Iterator[DirectSession]:
+def open_direct(
+    connection: Connection, place: str, mode: str, installation: Installation
+) -> Iterator[DirectSession]:
     """One transaction: committed on a clean exit, rolled back on an exception."""
-    session = DirectSession(connection, place, mode)
+    session = DirectSession(connection, place, mode, installation)
     try:
         yield session
         session.commit()

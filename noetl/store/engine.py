@@ -23,9 +23,8 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
 from noetl.store.schema.database import HEAD, metadata
-
-#: Where a database says which revision it has.
-VERSION_TABLE: Final = "alembic_version"
+from noetl.store.search_path import Connector
+from noetl.store.version import FILE_TABLE
 
 #: Seconds that a writer waits for another one (SQLite), and anyone for a connection.
 PATIENCE: Final = 10.0
@@ -68,30 +67,43 @@ def parse(url: str) -> URL:
 
 #: All that the store asks is a lookup in an index. A connection keeps the plan it made when a table
 #: was nearly empty, and then a scan of all of it looks best.
-SETTINGS = ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
+OPTIONS: Final = tuple(
+    f"-c {setting}"
+    for setting in ("timezone=UTC", "enable_seqscan=off", "enable_hashjoin=off", "enable_mergejoin=off")
+)
+
+#: What a connection has unless the URL says otherwise.
+DEFAULTS: Final = {
+    "connect_timeout": int(PATIENCE),
+    "application_name": "noetl",
+    # A listener sends nothing, so only keepalives notice that the server is gone.
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
 
 
-def open_engine(url: str, pool_size: int = 10) -> Engine:
+def open_engine(url: str, pool_size: int = 10, connector: Connector | None = None) -> Engine:
     """An engine that connects when it is first used; the directory of a SQLite file is made."""
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, pool_size) if parsed.database else _open_memory()
+    return _open_postgresql(parsed, pool_size, connector or Connector())
+
+
+def _open_postgresql(url: URL, pool_size: int, connector: Connector) -> Engine:
     engine = create_engine(
-        parsed,
+        url,
         pool_size=pool_size,
         max_overflow=2 * pool_size,
         pool_timeout=PATIENCE,
         pool_use_lifo=True,
         connect_args={
-            "options": " ".join(f"-c {setting}" for setting in SETTINGS),
-            "connect_timeout": int(PATIENCE),
-            "application_name": "noetl",
-            # A listener sends nothing, so only keepalives notice that the server is gone.
-            "keepalives_idle": 30,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
+            "options": " ".join((*url.normalized_query.get("options", ()), *OPTIONS)),
+            **{name: value for name, value in DEFAULTS.items() if name not in url.query},
         },
     )
+    event.listen(engine, "do_connect", connector.connect)
     event.listen(engine, "checkout", partial(_replace_if_lost, engine))
     return engine
 
@@ -146,11 +158,11 @@ def create_tables(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
     connection.execute(
         text(
-            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
-            f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+            f"CREATE TABLE {FILE_TABLE} (version_num VARCHAR(32) NOT NULL, "
+            f"CONSTRAINT {FILE_TABLE}_pkc PRIMARY KEY (version_num))"
         )
     )
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608
+    connection.execute(text(f"INSERT INTO {FILE_TABLE} VALUES (:head)"), {"head": HEAD})  # noqa: S608
 
 
 def _open_sqlite(url: URL, pool_size: int) -> Engine:

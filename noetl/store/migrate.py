@@ -17,43 +17,53 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, inspect, text
 
 from noetl.errors import ConfigError, Unavailable
+from noetl.store import version
 from noetl.store.connections import Connections, connect
-from noetl.store.engine import VERSION_TABLE, create_tables
+from noetl.store.engine import create_tables
+from noetl.store.installation import Installation, lock_number
+from noetl.store.provision import make_schema
 from noetl.store.schema.database import HEAD, metadata
 from noetl.store.schema.triggers import find_missing
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-#: Key of the advisory lock that upgrades of one PostgreSQL database queue on.
+#: Key of the advisory lock that upgrades queue on which may meet those of older versions.
 LOCK: Final = 0x6E6F65746C
 
 #: Seconds that an upgrade waits for another one.
 PATIENCE: Final = 300.0
 
 
-def upgrade(url: str) -> bool:
+def upgrade(url: str, schema: str = "", *, is_asked_for: bool = False) -> bool:
     """Runs the revisions that are missing; says whether there were any. Safe to run from many
-    processes."""
-    with _connections(url) as connections:
-        if _read_revision(connections) == HEAD:
+    processes. Where nobody asked for it, no tables are made among those of others: raises
+    ConfigError."""
+    with _connections(url, schema) as connections:
+        if _read_revision(connections) == HEAD and not (is_asked_for and _has_to_adopt(connections)):
             return False
         if connections.dialect == "sqlite":
             return _upgrade_sqlite(connections)
         with _exclusively(connections):
-            return _upgrade_postgresql(connections)
+            return _upgrade_postgresql(connections, is_asked_for)
 
 
-def current(url: str) -> str | None:
+def current(url: str, schema: str = "") -> str | None:
     """The revision on record; None for a database without NoETL's tables."""
-    with _connections(url) as connections:
+    with _connections(url, schema) as connections:
         return _read_revision(connections)
 
 
-def check(url: str) -> list[str]:
+def find_schema(url: str, schema: str = "") -> str:
+    """The schema in which the tables are, or would be made; empty for SQLite, which has none."""
+    with _connections(url, schema) as connections, connections.open("read"):
+        return connections.installation.schema
+
+
+def check(url: str, schema: str = "") -> list[str]:
     """What stands between the database and this version, one line each; empty when it is as it
     should be."""
-    with _connections(url) as connections:
+    with _connections(url, schema) as connections:
         recorded = _read_revision(connections)
         if recorded != HEAD:
             return _pending(recorded)
@@ -71,8 +81,8 @@ def new_revision(url: str, message: str) -> None:
 
 
 @contextmanager
-def _connections(url: str) -> Iterator[Connections]:
-    connections = connect(url, pool_size=1)
+def _connections(url: str, schema: str = "") -> Iterator[Connections]:
+    connections = connect(url, 1, schema)
     try:
         yield connections
     finally:
@@ -81,38 +91,49 @@ def _connections(url: str) -> Iterator[Connections]:
 
 def _read_revision(connections: Connections) -> str | None:
     with connections.open("read") as connection:
-        return _revision(connection)
+        return version.read_revision(connection, connections.installation)
 
 
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    return None if found is None else str(found)
+def _has_to_adopt(connections: Connections) -> bool:
+    with connections.open("read") as connection:
+        return version.has_to_adopt(connection, connections.installation)
 
 
 def _upgrade_sqlite(connections: Connections) -> bool:
     with connections.open("durable") as connection:  # holds the file's only write lock
-        recorded = _revision(connection)
+        recorded = version.read_revision(connection, connections.installation)
         if recorded == HEAD:
             return False
         if recorded is None and not inspect(connection).get_table_names():
             create_tables(connection)
         else:
-            _run_revisions(connection)
+            _run_revisions(connection, recorded)
         return True
 
 
-def _upgrade_postgresql(connections: Connections) -> bool:
-    if _read_revision(connections) == HEAD:
+def _upgrade_postgresql(connections: Connections, is_asked_for: bool) -> bool:
+    recorded = _prepare(connections, is_asked_for)
+    if recorded == HEAD:
         return False
     with connections.translated(), connections.engine.connect() as connection:
-        _run_revisions(connection)
+        _run_revisions(connection, recorded)
         connection.commit()
     return True
 
 
-def _run_revisions(connection: Connection) -> None:
+def _prepare(connections: Connections, is_asked_for: bool) -> str | None:
+    """Makes what the revisions write into; returns the one on record."""
+    with connections.open("durable") as connection:
+        installation = connections.installation
+        recorded = version.read_revision(connection, installation)
+        if recorded is None:
+            make_schema(connection, installation.schema, is_asked_for=is_asked_for)
+        elif version.has_to_adopt(connection, installation):
+            version.adopt(connection)
+        return recorded
+
+
+def _run_revisions(connection: Connection, recorded: str | None) -> None:
     from alembic import command  # slow to import
     from alembic.util import CommandError
 
@@ -120,7 +141,7 @@ def _run_revisions(connection: Connection) -> None:
         command.upgrade(_config(connection), "head")
     except CommandError as error:
         raise ConfigError(
-            f"The database is at revision {_revision(connection)}, which this version of NoETL does not know "
+            f"The database is at revision {recorded}, which this version of NoETL does not know "
             f"({error}); upgrade NoETL."
         ) from error
 
@@ -132,7 +153,8 @@ def _exclusively(connections: Connections) -> Iterator[None]:
     with connections.translated(), connections.engine.connect() as pooled:
         connection = pooled.execution_options(isolation_level="AUTOCOMMIT")
         deadline = time.monotonic() + PATIENCE
-        while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK}).scalar():
+        key = {"key": _find_key(connections.installation)}
+        while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), key).scalar():
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"Another upgrade of {connections.place} runs for {PATIENCE:g} s; try again."
@@ -141,7 +163,11 @@ def _exclusively(connections: Connections) -> Iterator[None]:
         try:
             yield
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK})
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+
+
+def _find_key(installation: Installation) -> int:
+    return LOCK if installation.predates_schemas else lock_number(installation.qualify("noetl:upgrade"))
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -15,6 +15,7 @@ from noetl.errors import BadRequest, NoetlError, NotFound
 from noetl.facts.json import Json
 from noetl.store import codec
 from noetl.store.engine import translate
+from noetl.store.installation import FILE, Installation
 
 #: Values bound to one statement with IN: SQLite takes 32,766.
 BATCH: Final = 10_000
@@ -58,8 +59,11 @@ class Session:
     """Runs statements. After one failed, everything but the rollback is refused, on every
     database."""
 
-    def __init__(self, connection: Connection, dialect: str, place: str, mode: str) -> None:
+    def __init__(
+        self, connection: Connection, dialect: str, place: str, mode: str, installation: Installation = FILE
+    ) -> None:
         self._connection = connection
+        self.installation = installation
         self._place = place
         self.dialect = dialect
         self.writable = mode != "read"

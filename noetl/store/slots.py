@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -11,6 +10,7 @@ from sqlalchemy import BigInteger, bindparam, delete, exists, func, or_, select,
 
 from noetl.facts.limits import SlotRow
 from noetl.store import codec
+from noetl.store.installation import lock_number
 from noetl.store.schema.waiting import paused, slot
 from noetl.store.session import SqlTable, columns_of, lines, upserts
 from noetl.usecases.ports import Pause, PausedKind
@@ -64,18 +64,14 @@ _paused_kind = _paused.where(_p.kind == bindparam("its_kind"))
 _resume = delete(paused).where(_p.kind == bindparam("its_kind"), _p.name == bindparam("its_name"))
 
 
-def lock_number(key: str) -> int:
-    """What PostgreSQL knows the lock of a key by: a signed number of 64 bits."""
-    return int.from_bytes(hashlib.sha256(f"noetl:slot:{key}".encode()).digest()[:8], signed=True)
-
-
 class SqlSlots(SqlTable):
     """`noetl.usecases.ports.HeldSlots`."""
 
     def lock(self, keys: Iterable[str]) -> None:
         # By number: two keys may have the same, and then locks in the order of the keys would wait
         # for one another.
-        numbers = sorted({lock_number(key) for key in keys})
+        name = self._session.installation.qualify("noetl:slot")
+        numbers = sorted({lock_number(f"{name}:{key}") for key in keys})
         if self._session.dialect == "postgresql":
             for number in numbers:
                 self._session.write(_lock, {"number": number})

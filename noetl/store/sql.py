@@ -100,10 +100,12 @@ class SqlStore:
     """`noetl.usecases.ports.Store`. Connects when it is first used; a forked child connects
     anew."""
 
-    def __init__(self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0) -> None:
+    def __init__(
+        self, url: str, shard: str = "", pool_size: int = 10, watch_s: float = 0.0, schema: str = ""
+    ) -> None:
         """`watch_s`: how often watched executions are looked at besides, in seconds; 0: never."""
         self._shard = shard
-        self._connections = connect(url, pool_size)
+        self._connections = connect(url, pool_size, schema)
         #: None for as long as nobody has asked for the time, and of SQLite.
         self._clock: DatabaseClock | None = None
         #: Whether no other process can change anything, so that nothing has to be listened to.
@@ -153,7 +155,7 @@ class SqlStore:
         if connections.dialect == "postgresql":
             with (
                 connections.bare() as connection,
-                open_direct(connection, connections.place, mode) as session,
+                open_direct(connection, connections.place, mode, connections.installation) as session,
             ):
                 if self._clock is not None and self._clock.is_due:
                     self._clock.follow(partial(_ask_clock, session))

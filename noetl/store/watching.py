@@ -17,6 +17,7 @@ import psycopg2
 from noetl.errors import NoetlError
 from noetl.store.connections import Connections
 from noetl.store.engine import translate_cause
+from noetl.store.installation import Installation
 from noetl.usecases.ports import Mark, Transaction
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 #: who is not known.
 Hear: TypeAlias = Callable[[float], frozenset[str] | None]
 
-CHANNEL: Final = "noetl_changed"
+_CHANNEL: Final = "noetl_changed"
 #: A payload must be shorter than 8,000 bytes. One that would be longer is left empty: everybody
 #: looks.
 MOST: Final = 7900
@@ -33,10 +34,16 @@ MOST: Final = 7900
 PACE_S: Final = 0.004
 
 
-def make_notice(execution_ids: Iterable[str]) -> bytes:
+def find_channel(installation: Installation) -> str:
+    """The channel of PostgreSQL on which an installation tells of changes."""
+    return installation.qualify(_CHANNEL)
+
+
+def make_notice(installation: Installation, execution_ids: Iterable[str]) -> bytes:
     """The statement that tells of these executions."""
     payload = ",".join(sorted(execution_ids))
-    return f"SELECT pg_notify('{CHANNEL}', '{payload if len(payload) <= MOST else ''}')".encode()
+    shown = payload if len(payload) <= MOST else ""
+    return f"SELECT pg_notify('{find_channel(installation)}', '{shown}')".encode()
 
 
 @contextmanager
@@ -45,7 +52,11 @@ def listen(connections: Connections) -> Iterator[Hear]:
     with connections.translated():
         raw: Any = connections.detached()
         try:
-            yield _postgres(raw) if connections.dialect == "postgresql" else _sqlite(raw)
+            yield (
+                _postgres(raw, connections.installation)
+                if connections.dialect == "postgresql"
+                else _sqlite(raw)
+            )
         except (psycopg2.Error, sqlite3.Error) as error:
             # What waits in the pool is most likely as dead as this one.
             connections.engine.dispose()
@@ -54,10 +65,10 @@ def listen(connections: Connections) -> Iterator[Hear]:
             raw.close()
 
 
-def _postgres(raw: Any) -> Hear:
+def _postgres(raw: Any, installation: Installation) -> Hear:
     raw.autocommit = True
     with raw.cursor() as cursor:
-        cursor.execute(f"LISTEN {CHANNEL}")
+        cursor.execute(f"LISTEN {find_channel(installation)}")
 
     def hear(seconds: float) -> frozenset[str] | None:
         with selectors.DefaultSelector() as selector:

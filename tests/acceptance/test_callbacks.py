@@ -172,7 +172,7 @@ def test_a_service_calls_back_at_once_later_twice_and_while_nobody_works(stack: 
 
 def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
     """Everything that an address could have got to, with how the place is called."""
-    for (table,) in stack.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+    for (table,) in stack.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"):
         for (row,) in stack.sql(f'SELECT t::text FROM "{table}" t'):
             yield f"table {table}", row.encode()
     with redis.Redis.from_url(stack.broker) as client:

@@ -322,7 +322,7 @@ def keep_canaries(stack: Stack, web: str) -> None:
 
 def places(stack: Stack, executions: list[str]) -> Iterator[tuple[str, bytes]]:
     """Everything that a secret could have got to, with how the place is called."""
-    for (table,) in stack.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+    for (table,) in stack.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"):
         for (row,) in stack.sql(f'SELECT t::text FROM "{table}" t'):
             # PostgreSQL doubles quotes and backslashes in the text of a row.
             yield f"table {table}", row.encode()

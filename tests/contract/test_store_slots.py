@@ -12,7 +12,7 @@ import pytest
 
 from noetl.engine.serving import SlotAskers, serve
 from noetl.facts.limits import SlotRow, holder_id
-from noetl.store.slots import lock_number
+from noetl.store.installation import lock_number
 from noetl.usecases.ports import Pause, Store, paused_step
 
 from .given import LATER, NOW, SECOND, add, claim, command, create, execution

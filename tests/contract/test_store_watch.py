@@ -17,12 +17,14 @@ import pytest
 from noetl.errors import Unavailable
 from noetl.facts.logs import LogChunk, LogPosition
 from noetl.store import open_store
-from noetl.store.watching import CHANNEL, Hear, Watches, make_notice
+from noetl.store.installation import DEFAULT, Installation
+from noetl.store.watching import Hear, Watches, find_channel, make_notice
 from noetl.usecases.ports import Store, Watch
 from tests.waiting import GUARD_S, until
 
 from .given import NOW, append, create, execution, patched
 
+OURS = Installation(DEFAULT, predates_schemas=False, has_tables=True)
 #: How often a watcher may be woken for nothing.
 FOR_NOTHING = 2
 #: More often than that.
@@ -158,7 +160,7 @@ def test_one_notice_tells_of_all_that_a_transaction_prints(postgres_url: str) ->
     connection = psycopg2.connect(postgres_url)
     connection.autocommit = True
     with connection.cursor() as cursor:
-        cursor.execute(f"LISTEN {CHANNEL}")
+        cursor.execute(f"LISTEN {find_channel(OURS)}")
         with store.begin_async_commit() as tx:
             for one in ("100", "101"):
                 tx.executions.lock(one)
@@ -283,5 +285,5 @@ def test_where_nothing_is_heard_of_changes_they_are_looked_for(look_s: float, *,
 
 def test_a_notice_that_would_be_too_long_makes_everybody_look() -> None:
     ids = [str(10**18 + number) for number in range(500)]
-    assert b"'1000000000000000000,1000000000000000001'" in make_notice(ids[1::-1])
-    assert make_notice(ids).endswith(b"'')")
+    assert b"'1000000000000000000,1000000000000000001'" in make_notice(OURS, ids[1::-1])
+    assert make_notice(OURS, ids).endswith(b"'')")

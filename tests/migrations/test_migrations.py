@@ -19,6 +19,7 @@ from noetl.errors import ConfigError, Unavailable
 from noetl.store import migrate, open_store, schema
 from noetl.store.engine import parse
 from noetl.store.schema.database import SUBJECTS, metadata
+from noetl.store.version import table_of
 from noetl.usecases.where import parse_where
 from tests import zygote
 
@@ -80,9 +81,12 @@ INSERT_0001 = (
 
 
 def _at(url: str, revision: str) -> None:
-    with migrate._connections(url) as connections, connections.engine.connect() as connection:
-        command.upgrade(migrate._config(connection), revision)
-        connection.commit()
+    with migrate._connections(url) as connections:
+        if connections.dialect == "postgresql":
+            migrate._prepare(connections, is_asked_for=True)
+        with connections.engine.connect() as connection:
+            command.upgrade(migrate._config(connection), revision)
+            connection.commit()
 
 
 def _go_back_to_0016(url: str) -> None:
@@ -166,7 +170,7 @@ def test_the_revisions_lead_to_the_tables_that_an_empty_sqlite_file_gets_at_once
     short, long = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("short", "long"))
     migrate.upgrade(short)
     with migrate._connections(long) as connections, connections.open("durable") as connection:
-        migrate._run_revisions(connection)
+        migrate._run_revisions(connection, None)
     assert _shape(short) == _shape(long)
     assert _triggers(short) == _triggers(long) != []
     assert migrate.check(long) == []
@@ -265,7 +269,8 @@ def test_tables_of_others_beside_it_are_none_of_its_business(empty_url: str) -> 
 
 def test_a_revision_from_the_future_is_reported(empty_url: str) -> None:
     migrate.upgrade(empty_url)
-    _execute(empty_url, "UPDATE alembic_version SET version_num = '9999'")
+    table = table_of("sqlite" if empty_url.startswith("sqlite") else "postgresql")
+    _execute(empty_url, f"UPDATE {table} SET version_num = '9999'")
     (line,) = migrate.check(empty_url)
     assert "9999" in line
     with pytest.raises(ConfigError, match="9999"):
