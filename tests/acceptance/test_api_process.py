@@ -447,6 +447,7 @@ def test_sql_that_cannot_be_parsed_is_answered_where_it_is_registered_and_kept(u
             f"sql/{kind}}}\nworkflow:\n"
             f"- {{step: start, tool: {{kind: {kind}, "
             f"{'auth: db, ' if kind == 'postgres' else ''}command: SELEC 1}}}}\n"
+            "provides: {credentials: [db]}\n"
         )
 
     for kind in ("postgres", "duckdb", "sqlite"):

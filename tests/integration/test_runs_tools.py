@@ -439,7 +439,7 @@ def test_an_unknown_credential_names_the_nearest(rt: Runtime, settings: Settings
     credentials.save(rt, "billing", "postgres", {"host": "nowhere"})
     body = """
     workflow:
-      - {step: start, tool: {kind: postgres, auth: biling, command: SELECT 1}}
+      - {step: start, tool: {kind: postgres, auth: "{{ 'biling' }}", command: SELECT 1}}
     """
     found = error(body)
     assert found["kind"] == "auth"
