@@ -66,6 +66,37 @@ def test_every_statement_answers_and_the_last_is_on_top(tool: DuckDb) -> None:
     assert (result["command_1"]["status"], result["command_2"]["status"]) == ("INSERT", "SELECT")
 
 
+def test_an_error_of_csv_names_the_file_the_line_and_the_value(tool: DuckDb) -> None:
+    (base(tool) / "data" / "x.csv").write_text("v\n" + "1\n" * 30_000 + "n/a\n")
+
+    message = refused(tool, "select sum(v) from read_csv('data/x.csv')").message
+
+    where = f"The file {base(tool) / 'data' / 'x.csv'} cannot be read: line 30002"
+    assert f"{where} has 'n/a' in the column 'v', which is BIGINT by the lines before" in message
+    assert "sample_size" not in message
+
+
+@pytest.mark.parametrize("reader", ["read_csv('{}')", "'{}'", "read_csv(['{}'])"])
+def test_a_name_that_exists_is_that_file_and_else_a_pattern(tool: DuckDb, reader: str) -> None:
+    for name, number in {"a[1].csv": 1, "a1.csv": 2, "a2.csv": 3}.items():
+        (base(tool) / "data" / name).write_text(f"n\n{number}\n")
+
+    rows = [
+        run(tool, f"select sum(n)::int as n from {reader.format(name)}").result["rows"]
+        for name in ("data/a[1].csv", "data/a[12].csv", "data/a[[]1].csv")
+    ]
+
+    assert rows == [[{"n": 1}], [{"n": 5}], [{"n": 1}]]
+
+
+def test_a_database_is_called_as_its_name_says(tool: DuckDb) -> None:
+    run(tool, "create table t as select 1 as n", database="x[1].duckdb")
+
+    attached = ["attach 'x[1].duckdb' as x", "from x.t"]
+
+    assert run(tool, attached, allow_external=True).result["rows"] == [{"n": 1}]
+
+
 def test_memory_is_empty_for_each_call(tool: DuckDb) -> None:
     run(tool, "create table t (a int)")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
-from noetl.tools.duckdb.open import first_line
+from noetl.tools.duckdb.causes import cause_of
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
 from noetl.tools.kit.columns import plain_type
@@ -66,7 +66,7 @@ class DuckDbErrors(SqlErrors):
         try:
             yield
         except duckdb.Error as error:
-            cause, line = first_line(error), None
+            cause, line = cause_of(error), None
             if isinstance(place, int):
                 cause += _ADVICE if isinstance(error, duckdb.PermissionException) else ""
                 counted = _LINE.search(str(error))

@@ -13,7 +13,10 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
+from noetl.tools.duckdb.csv_files import layout_of
+from noetl.tools.duckdb.file_patterns import literal_pattern
 from noetl.tools.duckdb.readings import ColumnReading, is_type, reading_of, shape_of
+from noetl.tools.kit.large import CSV, NDJSON, PARQUET
 from noetl.tools.kit.references import rows_in, rows_of
 from noetl.tools.sql.batches import batches
 from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
@@ -23,12 +26,27 @@ from noetl.usecases.ports import Results
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Content type of an object → what reads it.
-_READERS: Final[Mapping[str, str]] = {
-    "application/vnd.apache.parquet": "read_parquet({})",
-    "application/x-ndjson": "read_json({}, format = 'newline_delimited')",
-    "text/csv": "read_csv({})",
-}
+#: Content types of what DuckDB reads where it lies.
+_READ: Final = (PARQUET, NDJSON, CSV)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of rows."""
+
+    path: Path
+    content_type: str
+
+    def scan(self, connection: DuckDBPyConnection, place: str) -> str:
+        """What reads it in the place of a table in SQL. Raises ToolError."""
+        name = quote_text(literal_pattern(self.path))
+        match self.content_type:
+            case "text/csv":
+                return layout_of(connection, self.path, place).scan()
+            case "application/x-ndjson":
+                return f"read_json({name}, format = 'newline_delimited')"
+            case _:
+                return f"read_parquet({name})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +60,14 @@ class InputRows:
 
 @dataclass(frozen=True, slots=True)
 class InputTables:
-    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that
-    does, and the path)."""
+    """What `tables` names: rows, and files of results that DuckDB reads where they lie."""
 
     rows: Mapping[str, InputRows]
-    files: Mapping[str, tuple[str, Path]]
+    files: Mapping[str, TableFile]
 
     @property
     def paths(self) -> list[Path]:
-        return [path for _, path in self.files.values()]
+        return [file.path for file in self.files.values()]
 
 
 @contextlib.contextmanager
@@ -58,12 +75,12 @@ def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator
     """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as
     SQL tools yield, or a reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, InputRows] = {}
-    files: dict[str, tuple[str, Path]] = {}
+    files: dict[str, TableFile] = {}
     with contextlib.ExitStack() as stack:
         for name, given in tables.items():
             found = rows_in(given)
-            reader = _READERS.get(_content_type(found))
-            if reader is None or results is None:
+            content_type = _content_type(found)
+            if content_type not in _READ or results is None:
                 rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), given)
             else:
                 try:
@@ -72,7 +89,7 @@ def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator
                     raise ToolError(
                         "client_error", f"Table '{name}' cannot be read: {error}", type="BadReference"
                     ) from error
-                files[name] = (reader, path)
+                files[name] = TableFile(path, content_type)
         yield InputTables(rows, files)
 
 
@@ -88,8 +105,8 @@ def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     Columns have the types that the rows came with; of others integers become BIGINT, other numbers
     DOUBLE, exact ones DECIMAL, texts VARCHAR, lists and mappings LIST and STRUCT, and what does not
     agree JSON. Rows that are no mappings make one column, `value`."""
-    for name, (reader, path) in tables.files.items():
-        source = reader.format(quote_text(path))
+    for name, file in tables.files.items():
+        source = file.scan(connection, f"Table '{name}'")
         connection.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {source}")  # noqa: S608
     for name, table in tables.rows.items():
         _create_table(connection, name, table)
