@@ -15,7 +15,7 @@ from noetl.facts.values import unique_names
 from noetl.tools.duckdb.causes import cause_of
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
-from noetl.tools.kit.columns import plain_type
+from noetl.tools.kit.columns import DIGITS, plain_type
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.calls import (
     ROWS,
@@ -36,15 +36,21 @@ if TYPE_CHECKING:
 
 #: Types that Parquet has not, or has with less in them.
 _INEXACT: Final = re.compile(
-    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP_NS|BIT\b|UNION|BIGNUM|VARINT|VARIANT|"
-    r"GEOMETRY|NULL"
+    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP(?:TZ)?_NS|BIT\b|UNION|BIGNUM|VARINT|"
+    r"VARIANT|GEOMETRY|TUPLE|NULL"
 )
 #: Types of a column that a table written as text can have.
 _PLAIN: Final = re.compile(
     r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|"
     r"UUID|JSON|BLOB"
 )
+_HUGE: Final = "HUGEINT"
+_WIDE: Final = 10**DIGITS
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+#: Types that are exact only where they stand alone: inside of others JSON is text to the driver,
+#: and would be a value behind Parquet; bytes are base64 text in rows, which makes no bytes again.
+_ALONE: Final = (_HUGE, "JSON", "BLOB")
+_INSIDE: Final = re.compile(r"JSON|BLOB")
 _FETCH: Final = 10_000
 _LINE: Final = re.compile(r"^LINE (\d+):", re.MULTILINE)
 _ADVICE: Final = (
@@ -142,28 +148,43 @@ class DuckDbAttempt:
         names = unique_names(column[0] for column in described)
         types = [str(column[1]) for column in described]
         rows = RowCollector(self._errors.place(index), names, self._order.bounds, table_types(names, types))
+        exact, is_wide = kind == "SELECT" and is_exact(types), False
         with contextlib.closing(rows):
             while block:
                 rows.add(parse_json_columns(block, types))
                 refuse_interrupted(self._stop)
-                if rows.is_large and kind == "SELECT" and is_exact(types):
-                    return self._keep(with_parquet_columns(text, names, types), bound, names, index)
+                if rows.is_large and exact:
+                    return self._keep(text, bound, names, types, index)
+                is_wide = is_wide or holds_wide(block, types)
                 block = cursor.fetchmany(_FETCH)
-            exact = kind == "SELECT" and is_exact(types)
-            return rows.answer(kind, dict(zip(names, map(plain_type, types), strict=True)) if exact else None)
+            return rows.answer(kind, parquet_types(names, types, is_wide) if exact else None)
 
-    def _keep(self, text: str, bound: BoundStatement, names: Sequence[str], index: int) -> StatementResult:
+    def _keep(
+        self, text: str, bound: BoundStatement, names: Sequence[str], types: Sequence[str], index: int
+    ) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by
         itself."""
+        import duckdb  # see `DatabaseSetup`
+
         shelf = self._order.bounds.shelf
         assert shelf is not None  # otherwise nothing is large
         path = self._folder / f"rows-{index}.parquet"
-        self._connection.execute(
-            f"COPY ({text}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
-        )
-        count = self._connection.fetchall()[0][0]
+
+        def copy(is_wide: bool) -> int:
+            rows = with_parquet_columns(text, names, types, is_wide)
+            self._connection.execute(
+                f"COPY ({rows}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
+            )
+            return int(self._connection.fetchall()[0][0])
+
+        try:
+            count = copy(is_wide=False)
+        except duckdb.ConversionException:
+            if _HUGE not in types:
+                raise
+            count = copy(is_wide=True)
         refuse_too_large(self._errors.place(index), path.stat().st_size, shelf.most_bytes)
-        return kept_rows(names, shelf.put_parquet(path), int(count), "SELECT")
+        return kept_rows(names, shelf.put_parquet(path), count, "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
@@ -179,8 +200,7 @@ class DuckDbAttempt:
 def is_exact(types: Sequence[str]) -> bool:
     """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
     decimals)."""
-    # JSON in a list or a structure is text to the driver, and would be a value behind Parquet.
-    return all(kind in ("HUGEINT", "JSON") or not (_INEXACT.search(kind) or "JSON" in kind) for kind in types)
+    return all(kind in _ALONE or not (_INEXACT.search(kind) or _INSIDE.search(kind)) for kind in types)
 
 
 def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
@@ -191,10 +211,24 @@ def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     }
 
 
-def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str]) -> str:
+def holds_wide(rows: Sequence[Sequence[object]], types: Sequence[str]) -> bool:
+    """Whether a whole number of 128 bits has more digits than a decimal."""
+    huge = [at for at, kind in enumerate(types) if kind == _HUGE]
+    cells = (row[at] for row in rows for at in huge)
+    return any(isinstance(cell, int) and abs(cell) >= _WIDE for cell in cells)
+
+
+def parquet_types(names: Sequence[str], types: Sequence[str], is_wide: bool) -> dict[str, str]:
+    """The types that the columns have in Parquet (`is_wide`: see `holds_wide`)."""
+    plain = ["JSON" if is_wide and kind == _HUGE else plain_type(kind) for kind in types]
+    return dict(zip(names, plain, strict=True))
+
+
+def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str], is_wide: bool) -> str:
     """The query `text` with columns that Parquet has."""
+    cast = "CAST(CAST({0} AS VARCHAR) AS JSON) AS {0}" if is_wide else "CAST({0} AS DECIMAL(38,0)) AS {0}"
     chosen = ", ".join(
-        f"CAST({quote(name)} AS DECIMAL(38,0)) AS {quote(name)}" if kind == "HUGEINT" else quote(name)
+        (cast if kind == _HUGE else "{0}").format(quote(name))
         for name, kind in zip(names, types, strict=True)
     )
     # On separate lines: the statement may end in a comment.

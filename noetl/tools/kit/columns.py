@@ -31,11 +31,15 @@ _ALIKE: Final[Mapping[type, str]] = {
 
 _SPELLINGS: Final[Mapping[str, str]] = {
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
-    "TIMESTAMP_S": "TIMESTAMP",
-    "TIMESTAMP_MS": "TIMESTAMP",
     "HUGEINT": f"DECIMAL({DIGITS},0)",
     '"NULL"': "VARCHAR",
 }
+#: In a type: a name, which stays, and what Parquet has by another name, at any depth.
+_WORD: Final = re.compile(
+    r"""(?P<name>"(?:[^"]|"")*")|(?P<enum>ENUM\((?:'(?:[^']|'')*'(?:, )?)+\))|"""
+    r"(?P<instant>\bTIMESTAMP_M?S\b)|(?P<array>\[\d+\])"
+)
+_PLAIN_WORDS: Final = {"enum": "VARCHAR", "instant": "TIMESTAMP", "array": "[]"}
 
 
 class ColumnValues:
@@ -90,9 +94,8 @@ def decimal_type(whole: int, scale: int) -> str | None:
 
 def plain_type(kind: str) -> str:
     """A type of DuckDB as Parquet keeps it, by its short name."""
-    if kind.startswith("ENUM("):
-        return "VARCHAR"
-    return _SPELLINGS.get(kind, kind)
+    plain = _WORD.sub(lambda found: _PLAIN_WORDS.get(found.lastgroup or "", found[0]), kind)
+    return _SPELLINGS.get(plain, plain)
 
 
 def types_of(
