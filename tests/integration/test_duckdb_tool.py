@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,22 @@ def test_a_name_that_exists_is_that_file_and_else_a_pattern(tool: DuckDb, reader
     ]
 
     assert rows == [[{"n": 1}], [{"n": 5}], [{"n": 1}]]
+
+
+def test_a_parameter_with_more_digits_than_a_number_has_is_refused(tool: DuckDb) -> None:
+    exact, wide = (Decimal("1" * 30 + "." + "2" * scale) for scale in (8, 9))
+
+    assert run(tool, "select $1 as n", params=[exact]).result["rows"] == [{"n": exact}]
+    message = refused(tool, "select :n as n", params={"n": wide}).message
+
+    assert "`:n` has more than 38 digits" in message
+
+
+@pytest.mark.parametrize("rows", [[{"v": 1, "V": 2}], [{"v": 1}, {"V": 2}]])
+def test_columns_that_differ_by_case_alone_are_refused(tool: DuckDb, rows: Any) -> None:
+    message = refused(tool, "from t", tables={"t": rows}).message
+
+    assert message.startswith("Table 't' has the columns 'v' and 'V', which are one to DuckDB")
 
 
 def test_a_database_is_called_as_its_name_says(tool: DuckDb) -> None:

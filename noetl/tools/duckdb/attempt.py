@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from noetl.errors import ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
 from noetl.tools.duckdb.causes import cause_of
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
-from noetl.tools.kit.columns import DIGITS, plain_type
+from noetl.tools.kit.columns import DIGITS, decimal_type, plain_type
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.sql.calls import (
     ROWS,
@@ -29,7 +31,7 @@ from noetl.tools.sql.calls import (
     result_of,
 )
 from noetl.tools.sql.rows import quote
-from noetl.tools.sql.text import BoundStatement
+from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -126,10 +128,12 @@ class DuckDbAttempt:
         with self._errors.explain():
             if self._confine is not None:
                 self._confine()
-            return write_rows(self._connection, self._order.write, partial(refuse_interrupted, self._stop))
+            go_on = partial(refuse_interrupted, self._stop)
+            return write_rows(self._connection, self._order.write, go_on, self._order.bounds.notes)
 
     def _answer(self, index: int, bound: BoundStatement) -> StatementResult:
         refuse_interrupted(self._stop)
+        refuse_wide_values(bound)
         with self._errors.explain(index):
             if self._confine is not None and index == self._free:
                 self._confine()
@@ -195,6 +199,24 @@ class DuckDbAttempt:
             return "", False
         results = list(parsed[-1].expected_result_type)
         return parsed[-1].type.name, results == [duckdb.ExpectedResultType.QUERY_RESULT]
+
+
+def refuse_wide_values(bound: BoundStatement) -> None:
+    """Raises ToolError for a parameter of which DuckDB would make a float."""
+    written = {piece.key: piece.source for piece in bound.pieces if isinstance(piece, Placeholder)}
+    for key, value in bound.values.items():
+        if isinstance(value, Decimal) and decimal_type(*_digits(value)) is None:
+            raise ToolError(
+                "client_error",
+                f"The parameter `{written.get(key, key)}` has more than {DIGITS} digits, which no number of "
+                "DuckDB has; round it, or bind it as a text.",
+                type="TooManyDigits",
+            )
+
+
+def _digits(number: Decimal) -> tuple[int, int]:
+    """Digits before and behind the point."""
+    return max(number.adjusted() + 1, 0), max(-int(number.as_tuple().exponent), 0)
 
 
 def is_exact(types: Sequence[str]) -> bool:

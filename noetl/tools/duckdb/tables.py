@@ -16,10 +16,11 @@ from noetl.facts.reference import is_reference, plain
 from noetl.tools.duckdb.csv_files import layout_of
 from noetl.tools.duckdb.file_patterns import literal_pattern
 from noetl.tools.duckdb.readings import ColumnReading, is_type, reading_of, shape_of
+from noetl.tools.kit.columns import names_alike
 from noetl.tools.kit.large import CSV, NDJSON, PARQUET
 from noetl.tools.kit.references import rows_in, rows_of
 from noetl.tools.sql.batches import batches
-from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan, rounding_notes
 from noetl.tools.sql.rows import TableWrite, quote, quote_text
 from noetl.usecases.ports import Results
 
@@ -142,15 +143,23 @@ def _rows(name: str, rows: Json, given: Json) -> InputRows:
     typed = zip(columns, map(str, said.get("types") or ()), strict=False)
     types = {column: kind for column, kind in typed if is_type(kind)}
     names = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
+    if (alike := names_alike(names)) is not None:
+        raise ToolError(
+            "sql",
+            f"Table '{name}' has the columns {alike[0]!r} and {alike[1]!r}, which are one to DuckDB; rename "
+            "one.",
+            type="RepeatedColumn",
+        )
     return InputRows(rows, names or ["value"], types)
 
 
 def write_rows(
-    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
+    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None], notes: set[str]
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError,
-    and what DuckDB raises."""
+    """Writes the rows; `notes` gets what became another value. `go_on` raises where the call must
+    end between two pieces. Raises ToolError, and what DuckDB raises."""
     planned = plan(write, *describe_table(connection, write), fold=True)
+    notes |= rounding_notes(planned)
     # DuckDB does not say which row holds what is not base64.
     check_bytes(planned, ("BLOB",))
     if write.mode == "replace":

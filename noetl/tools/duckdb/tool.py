@@ -50,6 +50,11 @@ class DuckDb(SqlTool):
     it) and NDJSON are read where they lie, not copied. Rows of a SQL result (`{{ read.rows }}`, or
     the result) have there its `types`; those of other lists follow their values.
 
+    DECIMAL and whole numbers keep their digits, in rows and in parameters; a parameter with more
+    than 38 digits is refused. Rows that are written into a column of floats which makes another
+    number of an exact one get a warning that names row and column. Columns that differ by case
+    alone are refused in `tables`.
+
     A database file is opened for each call and closed after it. One task at a time uses it for
     writing, among all workers of a machine that share `NOETL_HOME`; tasks with `read_only: true`
     share it across processes. The others wait, up to their deadline: for a second in the worker,

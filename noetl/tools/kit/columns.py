@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import partial
+from itertools import combinations
 from typing import Final
 
 from noetl.facts import json
@@ -84,6 +85,12 @@ class ColumnValues:
         if len(self._kinds) > 1:
             return "JSON"
         return next((_ALIKE.get(kind, "JSON") for kind in self._kinds), "VARCHAR")
+
+
+def names_alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """The first two names that differ in nothing but case: to a table they are one."""
+    pairs = combinations(names, 2) if len({name.lower() for name in names}) < len(names) else ()
+    return next((pair for pair in pairs if pair[0].lower() == pair[1].lower()), None)
 
 
 def decimal_type(whole: int, scale: int) -> str | None:

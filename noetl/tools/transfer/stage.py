@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -26,6 +25,7 @@ from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import StopSignal
+from noetl.tools.kit.columns import names_alike
 from noetl.tools.kit.declaration import ToolConfig
 from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, TableStore, scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
@@ -243,11 +243,11 @@ def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
 
 def repeated_column(names: Sequence[str]) -> ToolError:
     """What to raise for columns that no table tells apart."""
-    alike = next(pair for pair in combinations(names, 2) if pair[0].lower() == pair[1].lower())
+    alike = " and ".join(map(repr, names_alike(names) or ()))
     return ToolError(
         "client_error",
-        f"The rows cannot be transferred: their columns '{alike[0]}' and '{alike[1]}' have the same name but "
-        "for its case; rename one.",
+        f"The rows cannot be transferred: their columns {alike} have the same name but for its case; rename "
+        "one.",
         type="RepeatedColumn",
     )
 

@@ -38,6 +38,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
+from noetl.tools.transfer.rounding import rounded_numbers
 from noetl.tools.transfer.stage import SourceReader, StagedRows, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
@@ -89,7 +90,8 @@ class Transfer(Tool):
     Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
     shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
     What a target does not have becomes what is nearest: in SQLite booleans are 0 and 1, times,
-    identifiers, documents and exact numbers with more than 15 digits texts; in PostgreSQL lists and
+    identifiers, documents and exact numbers with more than 15 digits texts; a column of floats that
+    makes another number of an exact one is a warning with its row; in PostgreSQL lists and
     structures are `jsonb`, or arrays where the column is one; from SQLite a column with values of
     several types is JSON."""
 
@@ -206,7 +208,7 @@ class Transfer(Tool):
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
                     done = loader.load(config.chunk_rows, deadline)
-                    notes |= loader.notes
+                    notes |= loader.notes | rounded_numbers(reader, staged, loader.plan)
         result: dict[str, Json] = {
             "rows": done.total,
             "row_count": done.total,
