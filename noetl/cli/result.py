@@ -24,6 +24,8 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import did_you_mean
 from noetl.facts.reference import Lazy
 from noetl.results.tables import quote_text, rows_of
+from noetl.tools.duckdb.tables import TableFile
+from noetl.tools.kit.large import CSV, NDJSON, PARQUET
 from noetl.usecases import results
 from noetl.usecases.ports import Results
 from noetl.usecases.runtime import Runtime
@@ -31,12 +33,8 @@ from noetl.usecases.runtime import Runtime
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Ending of a reference → how DuckDB reads such a file.
-_READERS: Final = {
-    ".parquet": "read_parquet({})",
-    ".ndjson": "read_json({}, format = 'newline_delimited')",
-    ".csv": "read_csv({})",
-}
+#: Ending of a reference → what it is to DuckDB.
+_CONTENT_TYPES: Final = {".parquet": PARQUET, ".ndjson": NDJSON, ".csv": CSV}
 _MEMORY: Final = "1GB"
 
 server_option = click.option("--server", metavar="URL", help="Ask a running server instead.")
@@ -273,10 +271,10 @@ def _open_confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
         "allow_persistent_secrets": False,
         "python_enable_replacements": False,
     }
-    reader = _READERS[path.suffix].format(quote_text(str(path)))
     with duckdb.connect(":memory:", config=settings) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"CREATE VIEW result AS SELECT * FROM {reader}")  # noqa: S608 - quoted
+        rows = TableFile(path, _CONTENT_TYPES[path.suffix]).scan(connection, "The result")
+        connection.execute(f"CREATE VIEW result AS SELECT * FROM {rows}")  # noqa: S608 - quoted
         connection.execute(f"SET allowed_paths = [{quote_text(str(path))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -287,7 +285,7 @@ def _open_confined(path: Path, scratch: str) -> Iterator[DuckDBPyConnection]:
 def _table_file(kept: Results, reference: JsonMap, scratch: str) -> Iterator[Path]:
     """A file that DuckDB can read, with the rows of the result; any value that is not a list is
     one row."""
-    if PurePosixPath(reference["ref"]).suffix in _READERS:
+    if PurePosixPath(reference["ref"]).suffix in _CONTENT_TYPES:
         with kept.file(reference) as path:
             yield path
         return

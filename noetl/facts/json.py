@@ -213,6 +213,8 @@ _scan_marked: Final[Callable[[str, int], Any]] = json.JSONDecoder(  # type: igno
 def loads_exactly(text: str | bytes, **options: Any) -> Any:
     """JSON of others, who mark nothing: a number that no float holds is exact, all others are
     floats."""
+    if isinstance(text, str) and not options:
+        return _exact_decoder.decode(text)
     return json.loads(text, parse_float=float_or_exact, **options)
 
 
@@ -224,6 +226,10 @@ def float_or_exact(text: str) -> float | int | Decimal:
     said = Decimal(text)
     kept = exact(said)
     return number if kept is None or said == Decimal(repr(number)) else kept
+
+
+#: One for all texts: to make it takes as long as to read a short one.
+_exact_decoder: Final = json.JSONDecoder(parse_float=float_or_exact)
 
 
 def deep_merge(base: Json, over: Json) -> Json:

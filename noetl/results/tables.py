@@ -186,7 +186,8 @@ def _read(source: Path, content_type: str, columns: Sequence[Column]) -> str:
             )
         case ("application/x-ndjson" | "application/json") as found:  # a list of mappings
             layout = "array" if found == "application/json" else "newline_delimited"
-            form = f"format = '{layout}', maximum_object_size = {_LINE}"
+            # Unasked, DuckDB takes an object without a key for the value of the only column.
+            form = f"format = '{layout}', records = true, maximum_object_size = {_LINE}"
             has_texts = "json=text" in parameters.replace(" ", "")
             reader = f"read_json({quote_text(str(source))}, {form}"
             return _select(reader, columns, "from_base64({})", "CAST({} AS JSON)" if has_texts else "{}")

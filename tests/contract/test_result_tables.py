@@ -158,7 +158,7 @@ def test_a_long_text_is_no_hindrance(results: FileResults, tmp_path: Path) -> No
         (CSV, "1,a,3\n", "BIGINT VARCHAR", "Expected Number of Columns: 2 Found: 3"),
         (CSV, '1,"a\n', "BIGINT VARCHAR", "unterminated quote"),
         (CSV, "1,NaN\n", "BIGINT DECIMAL(10,2)", "DECIMAL"),
-        (NDJSON, '{"c0": 1}\n[1]\n', "BIGINT", r"numerical: \[1\]"),
+        (NDJSON, '{"c0": 1}\n[1]\n', "BIGINT", r"Expected OBJECT, but got ARRAY: \[1\]"),
         (NDJSON, '{"c0":\n', "BIGINT", "Malformed JSON"),
         (NDJSON, '{"c0": 99999999999999999999}\n', "BIGINT", "99999999999999999999"),
         ("text/plain", "1\n", "BIGINT", "'text/plain' is no text of a table"),

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,53 @@ def test_every_statement_answers_and_the_last_is_on_top(tool: DuckDb) -> None:
     assert (result["row_count"], result["columns"]) == (3, ["a"])
     assert (result["command_1"]["row_count"], result["command_1"]["rows"]) == (2, [])
     assert (result["command_1"]["status"], result["command_2"]["status"]) == ("INSERT", "SELECT")
+
+
+def test_an_error_of_csv_names_the_file_the_line_and_the_value(tool: DuckDb) -> None:
+    (base(tool) / "data" / "x.csv").write_text("v\n" + "1\n" * 30_000 + "n/a\n")
+
+    message = refused(tool, "select sum(v) from read_csv('data/x.csv')").message
+
+    where = f"The file {base(tool) / 'data' / 'x.csv'} cannot be read: line 30002"
+    assert f"{where} has 'n/a' in the column 'v', which is BIGINT by the lines before" in message
+    assert "sample_size" not in message
+
+
+@pytest.mark.parametrize("reader", ["read_csv('{}')", "'{}'", "read_csv(['{}'])"])
+def test_a_name_that_exists_is_that_file_and_else_a_pattern(tool: DuckDb, reader: str) -> None:
+    for name, number in {"a[1].csv": 1, "a1.csv": 2, "a2.csv": 3}.items():
+        (base(tool) / "data" / name).write_text(f"n\n{number}\n")
+
+    rows = [
+        run(tool, f"select sum(n)::int as n from {reader.format(name)}").result["rows"]
+        for name in ("data/a[1].csv", "data/a[12].csv", "data/a[[]1].csv")
+    ]
+
+    assert rows == [[{"n": 1}], [{"n": 5}], [{"n": 1}]]
+
+
+def test_a_parameter_with_more_digits_than_a_number_has_is_refused(tool: DuckDb) -> None:
+    exact, wide = (Decimal("1" * 30 + "." + "2" * scale) for scale in (8, 9))
+
+    assert run(tool, "select $1 as n", params=[exact]).result["rows"] == [{"n": exact}]
+    message = refused(tool, "select :n as n", params={"n": wide}).message
+
+    assert "`:n` has more than 38 digits" in message
+
+
+@pytest.mark.parametrize("rows", [[{"v": 1, "V": 2}], [{"v": 1}, {"V": 2}]])
+def test_columns_that_differ_by_case_alone_are_refused(tool: DuckDb, rows: Any) -> None:
+    message = refused(tool, "from t", tables={"t": rows}).message
+
+    assert message.startswith("Table 't' has the columns 'v' and 'V', which are one to DuckDB")
+
+
+def test_a_database_is_called_as_its_name_says(tool: DuckDb) -> None:
+    run(tool, "create table t as select 1 as n", database="x[1].duckdb")
+
+    attached = ["attach 'x[1].duckdb' as x", "from x.t"]
+
+    assert run(tool, attached, allow_external=True).result["rows"] == [{"n": 1}]
 
 
 def test_memory_is_empty_for_each_call(tool: DuckDb) -> None:

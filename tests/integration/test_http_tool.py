@@ -372,6 +372,17 @@ def test_redirects_are_followed_with_the_method_that_they_ask_for(server: Server
     assert call(tool, server.url + "/see", allow_redirects=False).result["status_code"] == 303
 
 
+def test_an_error_names_the_address_behind_the_redirect(server: Server, tool: Http) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and does not listen
+        nowhere = f"http://127.0.0.1:{deaf.getsockname()[1]}/down"
+        server.routes["/see"] = lambda h: h.answer(status=302, location=nowhere)
+
+        message = refused(tool, server.url + "/see?token=s3cret").message
+
+    assert message == f"No answer from {nowhere} (redirected from {server.url}/see): Connection refused."
+
+
 def test_redirects_without_end_are_a_limit_error(server: Server, tool: Http) -> None:
     server.routes["/"] = lambda h: h.answer(status=302, location="/")
 

@@ -300,6 +300,24 @@ def test_duckdb_reads_tables_of_the_store_where_they_lie(services: Services, tmp
         ran(tool, ALL, command="select * from read_csv('/etc/passwd')", tables=tables)
 
 
+def test_a_csv_table_of_the_store_is_read_line_by_line(services: Services, tmp_path: Path) -> None:
+    tool, keep = DuckDb(services), Retention("7")
+    assert services.results is not None
+    texts = {"good": "id,name\n1,a\n#2,b\n", "bad": "id,name\n1,a\n2,Lee, Ann\n", "empty": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    tables = {name: services.results.put_file(tmp_path / name, "text/csv", keep) for name in texts}
+
+    read = ran(tool, ALL, command="select count(*) as n from t", tables={"t": tables["good"]})
+
+    assert read["rows"] == [{"n": 2}]
+    with pytest.raises(ToolError, match="cannot be read: line 3 has 3 fields in the place of 2"):
+        ran(tool, ALL, command="from t", tables={"t": tables["bad"]})
+    with pytest.raises(ToolError, match="Table 't' cannot be read: it is empty"):
+        ran(tool, ALL, command="from t", tables={"t": tables["empty"]})
+    tool.close()
+
+
 def test_a_reference_that_is_gone_is_reported(services: Services) -> None:
     gone = {
         "kind": "result_ref",

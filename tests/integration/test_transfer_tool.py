@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,49 @@ def test_values_keep_their_digits(tool: Transfer, services: Services) -> None:
     moved(tool, {**DUCK, "table": "t"}, {**PG, "table": "u", "create": True}, "2")
 
     assert postgres(services, "select n::text as n from u") == [{"n": exact}]
+
+
+ROUNDED = [
+    {"n": Decimal("0.1"), "whole": 1, "f": 0.1},
+    {"n": Decimal("12345678901234567.25"), "whole": 9007199254740993, "f": 1e300},
+]
+
+
+def rounded(kind: str) -> list[str]:
+    return [
+        f"Row 1 (from 0): the column 'n' is {kind}, which holds another number than 12345678901234567.25; "
+        "make it numeric or text.",
+        f"Row 1 (from 0): the column 'whole' is {kind}, which holds another number than 9007199254740993; "
+        "make it numeric or text.",
+    ]
+
+
+def test_a_float_that_is_another_number_than_the_exact_one_is_a_warning(
+    tool: Transfer, services: Services
+) -> None:
+    duckdb(services, "create table t (n double, whole double, f double)")
+
+    outcome = transferred(tool, {"kind": "result", "ref": ROUNDED}, {**DUCK, "table": "t"})
+    given = DuckDbConfig(database="x.duckdb", table="t", rows=ROUNDED)
+    written = DuckDb(services).run(order("x"), given)
+
+    assert outcome.meta["warnings"] == rounded("DOUBLE")
+    assert isinstance(written, Outcome)
+    assert written.meta["warnings"] == rounded("DOUBLE")
+
+
+@pytest.mark.postgres
+def test_postgres_says_of_floats_that_they_are_other_numbers(tool: Transfer, services: Services) -> None:
+    kind = "double precision"
+    postgres(services, f"create table t (n {kind}, whole {kind}, f {kind})")
+
+    outcome = transferred(tool, {"kind": "result", "ref": ROUNDED}, {**PG, "table": "t"})
+    database = Postgres(services)
+    written = database.run(order("x"), PostgresConfig(auth="db", table="t", rows=ROUNDED))
+    database.close()
+
+    assert outcome.meta["warnings"] == rounded(kind)
+    assert written.meta["warnings"] == rounded(kind)
 
 
 @pytest.mark.postgres

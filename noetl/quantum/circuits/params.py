@@ -8,6 +8,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import cirq
@@ -119,6 +120,8 @@ def _point(given: Json, place: str) -> dict[str, float]:
 def _number(given: Json, place: str) -> float:
     if isinstance(given, str):
         value = _evaluate(given, place)
+    elif isinstance(given, Decimal):
+        value = float(given)
     elif isinstance(given, int | float) and not isinstance(given, bool):
         value = float(given) if abs(given) <= sys.float_info.max else math.inf
     elif isinstance(given, list | Mapping):

@@ -101,6 +101,10 @@ class Python(Tool):
     kept by reference; an empty list as an empty frame. pyarrow is there; pandas comes
     with Cirq, and polars where you install it.
 
+    **Numbers.** An exact number of a database (`numeric`, DECIMAL) with digits behind the point is
+    a `Decimal`, one without is an `int`, and a `Decimal` in a result keeps its digits. `Decimal`
+    and float do not mix: `price * Decimal("1.2")`, or `float(price) * 1.2`.
+
     **Circuits.** A circuit of Cirq, or another value that Cirq writes as JSON, anywhere in a
     result, is that JSON as a text; `ref` of a quantum task takes it: `result = cirq.Circuit(...)`
     here, `ref: "{{ step }}"` there."""

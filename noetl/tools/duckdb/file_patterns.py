@@ -20,6 +20,11 @@ MAGIC: Final = re.compile(r"[*?\[]")
 MOST_ENTRIES: Final = 200_000
 
 
+def literal_pattern(path: Path) -> str:
+    """The pattern that means this file alone, whatever its name is spelled with."""
+    return MAGIC.sub(r"[\g<0>]", str(path))
+
+
 @dataclass
 class FilePattern:
     """A pattern below `directory`. `seen` counts the entries that were looked at."""

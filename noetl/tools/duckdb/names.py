@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from noetl.facts.json import Json
-from noetl.tools.duckdb.file_patterns import MAGIC, FilePattern
+from noetl.tools.duckdb.file_patterns import MAGIC, FilePattern, literal_pattern
 from noetl.tools.duckdb.outward import refuse_files_of_its_own, refuse_outward
 from noetl.tools.kit.files import FilePolicy, bad_path
 from noetl.tools.sql.text import BoundStatement, SqlToken, tokens
@@ -68,7 +68,7 @@ class AllowedFiles:
     def add_file(self, path: Path) -> None:
         """A file that is read or written, or the directory of one that is written in parts."""
         # DuckDB writes a file under a `tmp_` name beside it first.
-        self.files.extend((path, path.with_name(f"tmp_{path.name}")))
+        self.files.extend((path, path.with_name(f"tmp_{path.name}"), Path(literal_pattern(path))))
         self.directories.append(path)
 
     def add_directory(self, path: Path, policy: FilePolicy) -> None:
@@ -115,6 +115,7 @@ class _Statement:
         self._literals = [*(_literal_of(one, bound.values) for one in self._tokens), None]
         self._edits: list[tuple[SqlToken, str]] = []
         self._verb = self._find_verb()
+        self._opens_one = self._verb in ("attach", "load", "import") or any(map(_PAST.match, self._words))
 
     def locate(self) -> BoundStatement:
         for at in list(self._find_names()):
@@ -243,12 +244,12 @@ class _Statement:
         return self._verb == "attach" and _OTHER_SCHEME.search(name) is not None and not Path(name).exists()
 
     def _grant(self, name: str, written: bool) -> str:
-        magic = MAGIC.search(name)
-        if magic is not None and not written:
-            return self._grant_pattern(name, name[: magic.start()].rpartition("/")[0])
         path = self._policy.target(name, _WHAT) if written else self._policy.path(name, _WHAT)
+        magic = None if written or path.is_file() else MAGIC.search(name)
+        if magic is not None:
+            return self._grant_pattern(name, name[: magic.start()].rpartition("/")[0])
         self._grants.add_file(path)
-        return str(path)
+        return str(path) if written or self._opens_one else literal_pattern(path)
 
     def _grant_pattern(self, name: str, above: str) -> str:
         """The pattern below the first place that has a file of it."""

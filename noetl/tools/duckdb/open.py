@@ -13,6 +13,7 @@ from pydantic import Field
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
+from noetl.tools.duckdb.causes import cause_of
 from noetl.tools.duckdb.names import AllowedFiles
 from noetl.tools.duckdb.outward import attach
 from noetl.tools.duckdb.tables import InputTables, create_tables
@@ -25,11 +26,6 @@ from noetl.tools.sql.rows import quote_text
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 _PAUSE_S: Final = 0.05
-
-
-def first_line(error: Exception) -> str:
-    """The cause, without the advice that follows it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class DuckDbConfig(SqlConfig):
@@ -90,7 +86,7 @@ class DatabaseSetup:
                 if not self.config.allow_external:
                     self.confine(connection)
             except duckdb.Error as error:
-                why = first_line(error)
+                why = cause_of(error)
                 raise ToolError(
                     "sql", f"`tables` or `files` cannot be set up: {why}", type=type(error).__name__
                 ) from error
@@ -114,7 +110,7 @@ class DatabaseSetup:
                 if path is None or not is_locked:
                     raise ToolError(
                         "sql",
-                        f"The database {path or MEMORY} cannot be opened: {first_line(error)}"
+                        f"The database {path or MEMORY} cannot be opened: {cause_of(error)}"
                         + (advise_folder(path) if path is not None else ""),
                         type=type(error).__name__,
                     ) from error
@@ -165,3 +161,22 @@ class DatabaseSetup:
 def _allow(connection: DuckDBPyConnection, setting: str, paths: Sequence[Path | str]) -> None:
     if paths:
         connection.execute(f"SET {setting} = [{', '.join(quote_text(path) for path in paths)}]")
+
+
+@contextlib.contextmanager
+def open_scratch_database(folder: Path) -> Iterator[DuckDBPyConnection]:
+    """A database in memory that reads and writes files of ours; what it has no room for lies in
+    `folder`."""
+    import duckdb  # see `DatabaseSetup`
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "256MB",
+        "threads": 2,
+        "temp_directory": str(folder),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(MEMORY, config=settings) as connection:
+        # Instants are written as text, with the offset of this zone.
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection

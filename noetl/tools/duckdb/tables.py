@@ -13,22 +13,41 @@ from noetl.errors import BadRequest, NotFound, ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.reference import is_reference, plain
+from noetl.tools.duckdb.csv_files import layout_of
+from noetl.tools.duckdb.file_patterns import literal_pattern
 from noetl.tools.duckdb.readings import ColumnReading, is_type, reading_of, shape_of
+from noetl.tools.kit.columns import names_alike
+from noetl.tools.kit.large import CSV, NDJSON, PARQUET
 from noetl.tools.kit.references import rows_in, rows_of
 from noetl.tools.sql.batches import batches
-from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan, rounding_notes
 from noetl.tools.sql.rows import TableWrite, quote, quote_text
 from noetl.usecases.ports import Results
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Content type of an object → what reads it.
-_READERS: Final[Mapping[str, str]] = {
-    "application/vnd.apache.parquet": "read_parquet({})",
-    "application/x-ndjson": "read_json({}, format = 'newline_delimited')",
-    "text/csv": "read_csv({})",
-}
+#: Content types of what DuckDB reads where it lies.
+_READ: Final = (PARQUET, NDJSON, CSV)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of rows."""
+
+    path: Path
+    content_type: str
+
+    def scan(self, connection: DuckDBPyConnection, place: str) -> str:
+        """What reads it in the place of a table in SQL. Raises ToolError."""
+        name = quote_text(literal_pattern(self.path))
+        match self.content_type:
+            case "text/csv":
+                return layout_of(connection, self.path, place).scan()
+            case "application/x-ndjson":
+                return f"read_json({name}, format = 'newline_delimited')"
+            case _:
+                return f"read_parquet({name})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +61,14 @@ class InputRows:
 
 @dataclass(frozen=True, slots=True)
 class InputTables:
-    """What `tables` names: rows, and files of results that DuckDB reads where they lie (SQL that
-    does, and the path)."""
+    """What `tables` names: rows, and files of results that DuckDB reads where they lie."""
 
     rows: Mapping[str, InputRows]
-    files: Mapping[str, tuple[str, Path]]
+    files: Mapping[str, TableFile]
 
     @property
     def paths(self) -> list[Path]:
-        return [path for _, path in self.files.values()]
+        return [file.path for file in self.files.values()]
 
 
 @contextlib.contextmanager
@@ -58,12 +76,12 @@ def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator
     """The tables for as long as the block runs. Each is a list of mappings, `{rows, columns}` as
     SQL tools yield, or a reference to such a thing or to a file. Raises ToolError."""
     rows: dict[str, InputRows] = {}
-    files: dict[str, tuple[str, Path]] = {}
+    files: dict[str, TableFile] = {}
     with contextlib.ExitStack() as stack:
         for name, given in tables.items():
             found = rows_in(given)
-            reader = _READERS.get(_content_type(found))
-            if reader is None or results is None:
+            content_type = _content_type(found)
+            if content_type not in _READ or results is None:
                 rows[name] = _rows(name, rows_of(given, results, f"Table '{name}'"), given)
             else:
                 try:
@@ -72,7 +90,7 @@ def open_tables(tables: Mapping[str, Json], results: Results | None) -> Iterator
                     raise ToolError(
                         "client_error", f"Table '{name}' cannot be read: {error}", type="BadReference"
                     ) from error
-                files[name] = (reader, path)
+                files[name] = TableFile(path, content_type)
         yield InputTables(rows, files)
 
 
@@ -88,8 +106,8 @@ def create_tables(connection: DuckDBPyConnection, tables: InputTables) -> None:
     Columns have the types that the rows came with; of others integers become BIGINT, other numbers
     DOUBLE, exact ones DECIMAL, texts VARCHAR, lists and mappings LIST and STRUCT, and what does not
     agree JSON. Rows that are no mappings make one column, `value`."""
-    for name, (reader, path) in tables.files.items():
-        source = reader.format(quote_text(path))
+    for name, file in tables.files.items():
+        source = file.scan(connection, f"Table '{name}'")
         connection.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {source}")  # noqa: S608
     for name, table in tables.rows.items():
         _create_table(connection, name, table)
@@ -125,15 +143,23 @@ def _rows(name: str, rows: Json, given: Json) -> InputRows:
     typed = zip(columns, map(str, said.get("types") or ()), strict=False)
     types = {column: kind for column, kind in typed if is_type(kind)}
     names = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
+    if (alike := names_alike(names)) is not None:
+        raise ToolError(
+            "sql",
+            f"Table '{name}' has the columns {alike[0]!r} and {alike[1]!r}, which are one to DuckDB; rename "
+            "one.",
+            type="RepeatedColumn",
+        )
     return InputRows(rows, names or ["value"], types)
 
 
 def write_rows(
-    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None]
+    connection: DuckDBPyConnection, write: TableWrite, go_on: Callable[[], None], notes: set[str]
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises ToolError,
-    and what DuckDB raises."""
+    """Writes the rows; `notes` gets what became another value. `go_on` raises where the call must
+    end between two pieces. Raises ToolError, and what DuckDB raises."""
     planned = plan(write, *describe_table(connection, write), fold=True)
+    notes |= rounding_notes(planned)
     # DuckDB does not say which row holds what is not base64.
     check_bytes(planned, ("BLOB",))
     if write.mode == "replace":

@@ -41,10 +41,19 @@ class DuckDb(SqlTool):
 
     `params` are those of [postgres](postgres.md). Names of files follow [the rule for
     files](../operations.md#files): `read_csv('data/*.csv')` and `COPY ... TO 'out.csv'` start at
-    the playbook's directory. A name that SQL computes reaches only what lies below it, or in
-    `files`. References in `tables` are views of the objects: Parquet, CSV and NDJSON are read where
-    they lie, not copied. Rows of a SQL result (`{{ read }}` or `{{ read.rows }}`) have there the
-    `types` of that result; those of other lists follow their values.
+    the playbook's directory. A name that exists is that file, and else a pattern. One that SQL
+    computes reaches only what lies below the directory, or in `files`. `read_csv` is DuckDB's own:
+    it guesses how a file is laid out unless its options say so, and may pass over lines that do not
+    fit.
+
+    References in `tables` are views of the objects: Parquet, CSV (as [transfer](transfer.md) reads
+    it) and NDJSON are read where they lie, not copied. Rows of a SQL result (`{{ read.rows }}`, or
+    the result) have there its `types`; those of other lists follow their values.
+
+    DECIMAL and whole numbers keep their digits, in rows and in parameters; a parameter with more
+    than 38 digits is refused. Rows that are written into a column of floats which makes another
+    number of an exact one get a warning that names row and column. Columns that differ by case
+    alone are refused in `tables`.
 
     A database file is opened for each call and closed after it. One task at a time uses it for
     writing, among all workers of a machine that share `NOETL_HOME`; tasks with `read_only: true`

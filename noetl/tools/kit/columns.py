@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import partial
+from itertools import combinations
 from typing import Final
 
 from noetl.facts import json
@@ -31,11 +32,15 @@ _ALIKE: Final[Mapping[type, str]] = {
 
 _SPELLINGS: Final[Mapping[str, str]] = {
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
-    "TIMESTAMP_S": "TIMESTAMP",
-    "TIMESTAMP_MS": "TIMESTAMP",
     "HUGEINT": f"DECIMAL({DIGITS},0)",
     '"NULL"': "VARCHAR",
 }
+#: In a type: a name, which stays, and what Parquet has by another name, at any depth.
+_WORD: Final = re.compile(
+    r"""(?P<name>"(?:[^"]|"")*")|(?P<enum>ENUM\((?:'(?:[^']|'')*'(?:, )?)+\))|"""
+    r"(?P<instant>\bTIMESTAMP_M?S\b)|(?P<array>\[\d+\])"
+)
+_PLAIN_WORDS: Final = {"enum": "VARCHAR", "instant": "TIMESTAMP", "array": "[]"}
 
 
 class ColumnValues:
@@ -82,6 +87,12 @@ class ColumnValues:
         return next((_ALIKE.get(kind, "JSON") for kind in self._kinds), "VARCHAR")
 
 
+def names_alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """The first two names that differ in nothing but case: to a table they are one."""
+    pairs = combinations(names, 2) if len({name.lower() for name in names}) < len(names) else ()
+    return next((pair for pair in pairs if pair[0].lower() == pair[1].lower()), None)
+
+
 def decimal_type(whole: int, scale: int) -> str | None:
     """The type of exact numbers with so many digits before and behind the point; None where no
     table has one. It does not depend on the digits before it: few rows have the type of many."""
@@ -90,9 +101,8 @@ def decimal_type(whole: int, scale: int) -> str | None:
 
 def plain_type(kind: str) -> str:
     """A type of DuckDB as Parquet keeps it, by its short name."""
-    if kind.startswith("ENUM("):
-        return "VARCHAR"
-    return _SPELLINGS.get(kind, kind)
+    plain = _WORD.sub(lambda found: _PLAIN_WORDS.get(found.lastgroup or "", found[0]), kind)
+    return _SPELLINGS.get(plain, plain)
 
 
 def types_of(

@@ -104,13 +104,18 @@ class RowSpool:
         self.rows = 0
         self.size = 0
         self._shelf = shelf
-        self._names = names
+        self._names = list(names)
         self._types = dict(types or {})
-        self._seen = [ColumnValues() for _ in names]
+        self._seen = [ColumnValues() for _ in self._names]
         self._holds_exact = False
         self._folder = scratch_folder(shelf)
         self._path = Path(self._folder.name, "rows.ndjson")
         self._file = self._path.open("w", encoding="utf-8")
+
+    def add_column(self, name: str) -> None:
+        """One that rows have from now on."""
+        self._names.append(name)
+        self._seen.append(ColumnValues())
 
     def add(self, rows: Iterable[Sequence[object]], notes: set[str]) -> None:
         """Raises ToolError(limit) where there is too much of it."""

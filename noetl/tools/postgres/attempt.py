@@ -85,7 +85,7 @@ class PostgresAttempt:
 
     def _do(self, cursor: extensions.cursor) -> dict[str, Json]:
         if self._order.write is not None:
-            return write_rows(cursor, self._order.write, self._faults, self._go_on)
+            return write_rows(cursor, self._order.write, self._faults, self._go_on, self._order.bounds.notes)
         return result_of([self._answer(cursor, *each) for each in enumerate(self._order.bound)])
 
     def _go_on(self) -> None:

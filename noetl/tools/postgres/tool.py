@@ -85,6 +85,12 @@ class Postgres(SqlTool):
     copied (`COPY ... TO STDOUT`), run once, and keep the types of PostgreSQL; arrays and the like
     become JSON, intervals text. Instants are in UTC there.
 
+    `numeric` keeps its digits, in rows and in parameters: python code gets a `Decimal`, or an `int`
+    where its column has no point. `types` are those of the columns, by the names of DuckDB
+    (`DECIMAL(38,2)`), however many rows there are. NaN and infinity become null, with a warning.
+    Rows that are written into a column of floats which makes another number of an exact one get a
+    warning that names row and column.
+
     `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while
     it runs is the server's to refuse: connect as a role that is no superuser and not in
     `pg_execute_server_program`.

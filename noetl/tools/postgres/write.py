@@ -14,7 +14,7 @@ from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
 from noetl.tools.sql.batches import batches
-from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan, rounding_notes
 from noetl.tools.sql.rows import TableWrite, quote
 from noetl.tools.sql.text import BoundStatement
 
@@ -57,10 +57,14 @@ _ENDS: Final = frozenset({"begin", "start", "commit", "end", "rollback", "abort"
 
 
 def write_rows(
-    cursor: extensions.cursor, write: TableWrite, faults: PostgresErrors, go_on: Callable[[], None]
+    cursor: extensions.cursor,
+    write: TableWrite,
+    faults: PostgresErrors,
+    go_on: Callable[[], None],
+    notes: set[str],
 ) -> dict[str, Json]:
-    """Writes the rows. `go_on` raises where the call must end between two pieces. Raises
-    ToolError."""
+    """Writes the rows; `notes` gets what became another value. `go_on` raises where the call must
+    end between two pieces. Raises ToolError."""
     if len(write.table) > 2:
         raise ToolError(
             "client_error",
@@ -70,6 +74,7 @@ def write_rows(
     with faults.explain(f"The table '{write.name}' cannot be looked up"):
         known, others = describe_table(cursor, write)
     planned = plan(write, known, others, fold=False)
+    notes |= rounding_notes(planned)
     with faults.explain(f"The rows cannot be written to '{write.name}'"):
         if write.mode == "replace":
             cursor.execute(write.delete)

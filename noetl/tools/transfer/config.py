@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from noetl.facts.json import Json
+from noetl.tools.duckdb.csv_files import Encoding
 from noetl.tools.kit.declaration import ToolConfig
 
 Format: TypeAlias = Literal["parquet", "csv", "ndjson", "json"]
@@ -66,6 +67,12 @@ class FileSource(ToolConfig):
     kind: Literal["file"]
     file: str = Field(description="A file, from the playbook's directory on.")
     format: Format | None = Field(default=None, description="What the file is, where its name does not tell.")
+    encoding: Encoding = Field(default="utf-8", description="How the text of a CSV file is written.")
+    on_bad_line: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="What becomes of a line of a CSV file that cannot be read: the task fails and names it, "
+        "or it is left out with a warning.",
+    )
 
 
 class ResultSource(ToolConfig):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -18,15 +19,17 @@ from noetl.facts.json import Json, JsonMap
 from noetl.facts.outcome import Outcome
 from noetl.facts.reference import is_reference
 from noetl.pipeline.model import Call, Later
-from noetl.tools.duckdb.open import DuckDbConfig
+from noetl.tools.duckdb.open import DuckDbConfig, open_scratch_database
 from noetl.tools.duckdb.tool import DuckDb
 from noetl.tools.http.request import HttpConfig
 from noetl.tools.http.tool import Http
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import StopSignal
+from noetl.tools.kit.columns import names_alike
 from noetl.tools.kit.declaration import ToolConfig
-from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, shelf_of
+from noetl.tools.kit.large import NEVER_INLINE, PARQUET, RowSpool, TableStore, scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres, PostgresConfig
+from noetl.tools.sql.calls import refuse_interrupted, refuse_too_large
 from noetl.tools.sql.rows import quote_table
 from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import (
@@ -38,6 +41,7 @@ from noetl.tools.transfer.config import (
     Source,
     SqliteSource,
 )
+from noetl.tools.transfer.file_rows import json_rows, write_csv_as_parquet
 
 #: End of a file's name → what the file is.
 FORMATS: Final[Mapping[str, str]] = {
@@ -47,6 +51,8 @@ FORMATS: Final[Mapping[str, str]] = {
     ".jsonl": "ndjson",
     ".json": "json",
 }
+#: Keys of a source that only CSV has.
+_OF_CSV: Final = {"encoding", "on_bad_line"}
 #: The call of another tool that yields the rows, and its configuration.
 _Work: TypeAlias = tuple[Tool, ToolConfig]
 
@@ -111,6 +117,8 @@ class SourceReader:
         """The rows as a Parquet table; Later where a database is in use. Raises ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             return StagedRows(source.ref)
+        if isinstance(source, FileSource) and (form := self._format(call, source)) != "parquet":
+            return self._file(call, source, form, deadline)
         tool, config = self._work(call, source)
         inner = replace(
             call,
@@ -124,15 +132,10 @@ class SourceReader:
             return came
         assert isinstance(came, Outcome)  # none of them calls a playbook
         if isinstance(source, HttpSource):
-            return StagedRows(self._spool(inner, _rows_at(came.result, source.path)))
+            return self._spool(inner, _rows_at(came.result, source.path))
         rows = came.result["rows"]
         if not is_reference(rows):
-            raise ToolError(
-                "client_error",
-                "The rows cannot be transferred: two of their columns have the same name but for "
-                "its case; rename one.",
-                type="RepeatedColumn",
-            )
+            raise repeated_column(came.result["columns"])
         return StagedRows(dict(rows), tuple(came.meta.get("warnings", ())))
 
     def _work(self, call: Call, source: Source) -> _Work:
@@ -150,33 +153,60 @@ class SourceReader:
                 auth = {"auth": source.auth} if source.auth else {}
                 return self.http, HttpConfig.model_validate(given | auth)
             case FileSource():
-                return self.duckdb, self._file(call, source)
+                path = self._path(call, source)
+                query = "SELECT * FROM read_parquet($1)"
+                return self.duckdb, DuckDbConfig(query=query, params=[str(path)])
             case ResultSource():
                 return self.duckdb, DuckDbConfig(tables={"given": source.ref}, query="FROM given")
             case _:
                 assert_never(source)
 
-    def _file(self, call: Call, source: FileSource) -> DuckDbConfig:
+    def _path(self, call: Call, source: FileSource) -> Path:
         path = self.services.files_of(call).path(source.file, "`source.file`")
         if not path.is_file():
             raise ToolError("client_error", f"There is no file {path}.", type="FileMissing")
-        reader = f"read_{format_of(path, source.format, 'source')}"
-        return DuckDbConfig(query=f"SELECT * FROM {reader}($1)", params=[str(path)])  # noqa: S608
+        if path.stat().st_size == 0:
+            raise ToolError("client_error", f"The file {path} is empty: it has no columns.", type="FileEmpty")
+        return path
 
-    def _spool(self, call: Call, rows: Sequence[Mapping[str, Json]]) -> JsonMap:
+    def _format(self, call: Call, source: FileSource) -> str:
+        form = format_of(self._path(call, source), source.format, "source")
+        if form != "csv" and not source.model_fields_set.isdisjoint(_OF_CSV):
+            raise ToolError(
+                "client_error",
+                f"`source.encoding` and `source.on_bad_line` are for CSV, and the file is {form}; take them "
+                "away.",
+                type="NotCsv",
+            )
+        return form
+
+    def _file(self, call: Call, source: FileSource, form: str, deadline: TransferDeadline) -> StagedRows:
+        path, shelf = self._path(call, source), self._shelf(call)
+        go_on = partial(refuse_interrupted, deadline.stop)
+        with scratch_folder(shelf) as folder, open_scratch_database(Path(folder)) as connection:
+            with deadline.watch(connection.interrupt):
+                if form != "csv":
+                    return self._spool(call, json_rows(connection, path, form, go_on))
+                table, skip = Path(folder, "rows.parquet"), source.on_bad_line == "skip"
+                notes = write_csv_as_parquet(connection, path, source.encoding, table, skip=skip)
+            refuse_too_large(f"The file {path}", table.stat().st_size, shelf.most_bytes)
+            return StagedRows(shelf.put_parquet(table), notes)
+
+    def _spool(self, call: Call, rows: Iterable[Mapping[str, Json]]) -> StagedRows:
+        shelf, names, notes = self._shelf(call), dict[str, None](), set[str]()
+        with contextlib.closing(RowSpool(shelf, [])) as spool:
+            for row in rows:
+                for name in row.keys() - names.keys():
+                    names[name] = None
+                    spool.add_column(name)
+                spool.add([[row.get(name) for name in names]], notes)
+            _check_names(list(names), shelf)
+            return StagedRows(spool.store(), tuple(sorted(notes)))
+
+    def _shelf(self, call: Call) -> TableStore:
         shelf = shelf_of(call, self.services)
         assert shelf is not None  # a transfer without a store is refused
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        if not shelf.takes(names):
-            raise ToolError(
-                "client_error", "The rows that came have no columns, or two of one name.", type="BadRows"
-            )
-        spool = RowSpool(shelf, names)
-        try:
-            spool.add(([row.get(name) for name in names] for row in rows), set())
-            return spool.store()
-        finally:
-            spool.close()
+        return shelf
 
 
 def is_parquet(given: Json) -> bool:
@@ -196,10 +226,30 @@ def format_of(path: Path, given: str | None, side: str) -> str:
     return found
 
 
+def _check_names(names: Sequence[str], shelf: TableStore) -> None:
+    if not names or "" in names:
+        raise ToolError(
+            "client_error", "The rows that came have no columns, or one without a name.", type="BadRows"
+        )
+    if not shelf.takes(names):
+        raise repeated_column(names)
+
+
 def _query(source: PostgresSource | DuckDbSource | SqliteSource) -> str:
     if source.query is not None:
         return source.query
     return f"SELECT * FROM {quote_table(source.table or '')}"  # noqa: S608 - quoted
+
+
+def repeated_column(names: Sequence[str]) -> ToolError:
+    """What to raise for columns that no table tells apart."""
+    alike = " and ".join(map(repr, names_alike(names) or ()))
+    return ToolError(
+        "client_error",
+        f"The rows cannot be transferred: their columns {alike} have the same name but for its case; rename "
+        "one.",
+        type="RepeatedColumn",
+    )
 
 
 def _rows_at(answer: Json, path: str) -> Sequence[Mapping[str, Json]]:

@@ -18,7 +18,7 @@ from noetl.facts.values import json_safe
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb import tables as duckdb_tables
 from noetl.tools.duckdb.attempt import DuckDbErrors, parse_json_columns
-from noetl.tools.duckdb.open import first_line
+from noetl.tools.duckdb.causes import cause_of
 from noetl.tools.kit.large import PARQUET_OPTIONS
 from noetl.tools.postgres.attempt import cancel
 from noetl.tools.postgres.errors import PostgresErrors
@@ -262,5 +262,5 @@ def write_file(reader: DuckDBPyConnection, staged: StagedTable, path: Path, form
             reader.execute(f"COPY ({rows}) TO {quote_text(draft)} ({options})")
     except (duckdb.Error, OSError) as error:
         raise ToolError(
-            "sql", f"The file {path} cannot be written: {first_line(error)}", type=type(error).__name__
+            "sql", f"The file {path} cannot be written: {cause_of(error)}", type=type(error).__name__
         ) from error

@@ -17,17 +17,17 @@ from noetl.facts.reference import Column
 from noetl.net.model import Spelling
 from noetl.pipeline.model import Call, Later, Suspension
 from noetl.tools.duckdb.names import AllowedFiles
-from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig
-from noetl.tools.duckdb.tables import InputTables
+from noetl.tools.duckdb.open import DatabaseSetup, DuckDbConfig, open_scratch_database
+from noetl.tools.duckdb.tables import InputTables, TableFile
 from noetl.tools.duckdb.tool import PATIENCE_S, DuckDb
 from noetl.tools.http.tool import Http
 from noetl.tools.kit import effects
 from noetl.tools.kit.base import Services, Tool
 from noetl.tools.kit.calls import RunningCalls
 from noetl.tools.kit.declaration import ToolDeclaration
-from noetl.tools.kit.large import scratch_folder, shelf_of
+from noetl.tools.kit.large import PARQUET, scratch_folder, shelf_of
 from noetl.tools.postgres.tool import Postgres
-from noetl.tools.sql.files import MEMORY, DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
+from noetl.tools.sql.files import DatabaseBusy, FileLocks, LeaseWait, database_in_use, database_path
 from noetl.tools.sqlite.driver import LockWaits, connect
 from noetl.tools.sqlite.tool import Sqlite
 from noetl.tools.transfer.config import (
@@ -38,6 +38,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
+from noetl.tools.transfer.rounding import rounded_numbers
 from noetl.tools.transfer.stage import SourceReader, StagedRows, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
@@ -69,6 +70,13 @@ class Transfer(Tool):
       file when all of it is there;
     - `result`: nothing else: the result has `ref`, a reference to the rows.
 
+    CSV is read as RFC 4180 has it. The first line says what separates fields (`,`, `;`, tab or
+    `|`) and how many each line has; `"` alone quotes, and nothing is a comment. A line with more or
+    fewer fields, and a value that does not fit its column (by the first 20,480 lines), fail the
+    task with line, column and value; `on_bad_line: skip` leaves such lines out, with a warning.
+    Numbers that a float would round are exact, or texts. Rows of JSON and NDJSON come as they
+    stand there: texts stay texts. A name that exists is that file, whatever pattern it makes.
+
     `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert`
     (by `key`, the columns of a unique constraint; of rows with one key the last counts). `create:
     true` makes the table where it is missing, with `key` unique.
@@ -82,7 +90,8 @@ class Transfer(Tool):
     Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
     shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
     What a target does not have becomes what is nearest: in SQLite booleans are 0 and 1, times,
-    identifiers, documents and exact numbers with more than 15 digits texts; in PostgreSQL lists and
+    identifiers, documents and exact numbers with more than 15 digits texts; a column of floats that
+    makes another number of an exact one is a warning with its row; in PostgreSQL lists and
     structures are `jsonb`, or arrays where the column is one; from SQLite a column with values of
     several types is JSON."""
 
@@ -186,7 +195,7 @@ class Transfer(Tool):
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
             path = stack.enter_context(results.file(reference)).resolve()
-            reader = stack.enter_context(_open_reader(folder))
+            reader = stack.enter_context(open_scratch_database(folder))
             staged = _describe(reader, path, reference, config)
             done = TransferMark(staged.sha256, staged.rows, staged.rows, 1)
             match config.target:
@@ -199,7 +208,7 @@ class Transfer(Tool):
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
                     done = loader.load(config.chunk_rows, deadline)
-                    notes |= loader.notes
+                    notes |= loader.notes | rounded_numbers(reader, staged, loader.plan)
         result: dict[str, Json] = {
             "rows": done.total,
             "row_count": done.total,
@@ -235,7 +244,7 @@ class Transfer(Tool):
                 yield SqliteLoader(opened, reader, waits, call, target, staged)
             return
         wait = LeaseWait(time.monotonic() + PATIENCE_S, False, deadline.stop.refuse_cancelled)
-        tables = InputTables({}, {"noetl_staged": ("read_parquet({})", staged.path)})
+        tables = InputTables({}, {"noetl_staged": TableFile(staged.path, PARQUET)})
         database = DatabaseSetup(
             path, DuckDbConfig(query="-"), self.services, tables, folder, policy, AllowedFiles()
         )
@@ -255,23 +264,6 @@ def _describe_end(end: Json) -> str:
 
 def _rows(reference: JsonMap) -> int:
     return int(reference["meta"]["rows"])
-
-
-@contextlib.contextmanager
-def _open_reader(folder: Path) -> Iterator[DuckDBPyConnection]:
-    import duckdb  # the driver takes 90 ms
-
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": "256MB",
-        "threads": 2,
-        "temp_directory": str(folder),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
-    with duckdb.connect(MEMORY, config=settings) as connection:
-        # Instants are written as text, with the offset of this zone.
-        connection.execute("SET TimeZone = 'UTC'")
-        yield connection
 
 
 def _describe(

@@ -57,6 +57,23 @@ def table(tmp_path: Path) -> str:
     return str(store.put_table(tmp_path / "t.csv", "text/csv", columns, Retention("7"))["ref"])
 
 
+def test_sql_sees_every_line_of_csv_or_names_the_bad_one(cli: Cli, tmp_path: Path) -> None:
+    settings = Settings.from_env()
+    settings.make_home()
+    store, query = open_results(settings.results), "select count(*) as n from result"
+    (tmp_path / "good.csv").write_text("id,name\n1,a\n#2,b\n")
+    (tmp_path / "bad.csv").write_text("id,name\n" + "1,a\n" * 3_000 + "2,Lee, Ann\n")
+    good, bad = (
+        str(store.put_file(tmp_path / name, "text/csv", Retention("7"))["ref"])
+        for name in ("good.csv", "bad.csv")
+    )
+
+    assert json.loads(cli("result", "sql", good, query, "--json").out) == [{"n": 2}]
+    refused = cli("result", "sql", bad, "from result")
+    assert refused.code == 2
+    assert "CSV Error on Line: 3002" in refused.err
+
+
 def test_get_writes_the_value(cli: Cli, ref: str) -> None:
     rows = json.loads(cli("result", "get", ref).out)
     assert len(rows) == 3_000

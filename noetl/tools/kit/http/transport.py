@@ -11,6 +11,7 @@ import contextlib
 import io
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
@@ -51,24 +52,31 @@ class HttpClient:
         """Sends `order` and reads its answer, whatever its status; `stop` ends that from outside.
         Raises ToolError."""
         started, stop = time.monotonic(), stop or StopSignal()
+        visited = [order.url]
         with hold_sockets() as grip, stop.watch(limits.total, grip.cut):
             try:
-                answer = self._follow(_prepare(order), order, limits, started)
+                answer = self._follow(_prepare(order), order, limits, started, visited)
             except (OSError, ValueError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
                 stop.refuse_cancelled()
-                raise _timeout(order, limits) if stop.late else failure(error, order.url) from error
+                raise _timeout(order, visited, limits) if stop.late else failure(error, visited) from error
         # A body without a length ends cleanly where it is cut: ask, do not trust.
         stop.refuse_cancelled()
         if stop.late:
-            raise _timeout(order, limits)
+            raise _timeout(order, visited, limits)
         return answer
 
     def close(self) -> None:
         self._adapter.close()
 
     def _follow(
-        self, request: requests.PreparedRequest, order: HttpRequest, limits: RequestLimits, started: float
+        self,
+        request: requests.PreparedRequest,
+        order: HttpRequest,
+        limits: RequestLimits,
+        started: float,
+        visited: list[str],
     ) -> HttpResponse:
+        """The answer behind all redirects; `visited` gets the addresses on the way to it."""
         for hop in range(limits.redirects + 1):
             response = self._send(request, order, limits)
             with contextlib.closing(response):
@@ -87,6 +95,7 @@ class HttpClient:
                         file=file,
                     )
             request = _redirect(request, response.status_code, target)
+            visited.append(request.url or "")
         raise ToolError(
             "limit",
             f"{bare(order.url)} redirected more than {limits.redirects} times; call the final address.",
@@ -200,19 +209,26 @@ def _too_large(response: requests.Response, limit: int) -> ToolError:
     )
 
 
-def _timeout(order: HttpRequest, limits: RequestLimits) -> ToolError:
+def _place(visited: Sequence[str]) -> str:
+    """The address that was asked last, for people."""
+    first, last = bare(visited[0]), bare(visited[-1])
+    return last if len(visited) == 1 else f"{last} (redirected from {first})"
+
+
+def _timeout(order: HttpRequest, visited: Sequence[str], limits: RequestLimits) -> ToolError:
     return ToolError(
         "timeout",
-        f"{order.method} {bare(order.url)} did not end within {compact(round(limits.total, 2))}; "
+        f"{order.method} {_place(visited)} did not end within {compact(round(limits.total, 2))}; "
         "raise `timeout` or ask for less.",
         retryable=True,
         type="Timeout",
     )
 
 
-def failure(error: Exception, url: str) -> ToolError:
-    """What an exception of the drivers means."""
-    place, why, name = bare(url), _cause(error), type(error).__name__
+def failure(error: Exception, visited: Sequence[str]) -> ToolError:
+    """What an exception of the drivers means: at the last of the addresses that led to one
+    another."""
+    place, why, name = _place(visited), _cause(error), type(error).__name__
     r, u = requests.exceptions, urllib3.exceptions
     match error:
         case r.SSLError() | u.SSLError():

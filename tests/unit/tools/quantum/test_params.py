@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def values(given: Any, most: int | None = None) -> list[dict[str, float]]:
         ({"zip": {"a": [0, 1], "b": {"linspace": [2, 3, 2]}}}, [{"a": 0, "b": 2}, {"a": 1, "b": 3}]),
         ({"list": [{"a": 1}, {"a": "-2*pi"}]}, [{"a": 1}, {"a": -2 * math.pi}]),
         ({"list": 0.5}, [{"list": 0.5}]),
+        ({"a": Decimal("0.50"), "b": 2**60}, [{"a": 0.5, "b": 2.0**60}]),
         ({"product": {"a": {"linspace": [5, 9, 1]}}}, [{"a": 5}]),
     ],
 )
