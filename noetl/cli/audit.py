@@ -35,9 +35,7 @@ SHOWN = 50
     "--action", metavar="NAME", help="Only this, or what begins with it and a dot: token.created, token."
 )
 @execution_option("--execution", "Only what was asked of this execution (id or key).")
-@click.option(
-    "--request", "request_id", metavar="ID", help="Only of this request (X-Request-ID)."
-)
+@click.option("--request", "request_id", metavar="ID", help="Only of this request (X-Request-ID).")
 @click.option("--since", metavar="INSTANT", help="From then on: 2026-01-31T12:00:00Z, or 1h for an hour ago.")
 @click.option("--until", metavar="INSTANT", help="Before that.")
 @click.option(
