@@ -197,6 +197,7 @@ def test_documents_of_json_come_as_they_are(folder: Folder, name: str, mark: str
 
     names = ("v", "n", "t", "late")
     assert rows == [{name: row.get(name) for name in names} for row in DOCUMENTS]
+    assert {tuple(row) for row in rows} == {names}, "columns are in the order in which they come"
     assert [type(row["n"]) for row in rows] == [int, float, int, type(None)]
 
 

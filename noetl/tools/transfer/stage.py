@@ -196,9 +196,10 @@ class SourceReader:
         shelf, names, notes = self._shelf(call), dict[str, None](), set[str]()
         with contextlib.closing(RowSpool(shelf, [])) as spool:
             for row in rows:
-                for name in row.keys() - names.keys():
-                    names[name] = None
-                    spool.add_column(name)
+                for name in row:
+                    if name not in names:
+                        names[name] = None
+                        spool.add_column(name)
                 spool.add([[row.get(name) for name in names]], notes)
             _check_names(list(names), shelf)
             return StagedRows(spool.store(), tuple(sorted(notes)))
