@@ -10,7 +10,8 @@ import click
 from noetl import bootstrap
 from noetl.cli.address import execution_option
 from noetl.cli.complaints import warn
-from noetl.cli.console import as_json_option, json_out, payload_of, table
+from noetl.cli.console import as_json_option, is_asked, json_out, payload_of, table
+from noetl.cli.credential_form import ask_fields
 from noetl.cli.process import open_runtime
 from noetl.config import Settings
 from noetl.errors import BadRequest, ToolError
@@ -34,24 +35,36 @@ def credential() -> None:
 
 @credential.command(
     name="set",
-    epilog='Example: noetl credential set warehouse --type postgres --data \'{"host": "db", "user": "etl", '
-    '"password": "...", "database": "dw"}\'',
+    epilog="Example: noetl credential set warehouse --type postgres",
 )
 @click.argument("name")
 @click.option("--type", "kind", required=True, type=click.Choice(credentials.TYPES), help="What it opens.")
 @click.option(
-    "--data", required=True, metavar="JSON|@FILE", help="Its fields; `-` reads them from standard input."
+    "--data",
+    metavar="JSON|@FILE",
+    help="Its fields; `-` reads them from standard input. Without it they are asked for.",
 )
 @_audience_options
-def set_(name: str, kind: str, data: str, path: str | None, execution: str | None) -> None:
-    """Create or replace the credential NAME: for all playbooks, unless told otherwise."""
+def set_(name: str, kind: str, data: str | None, path: str | None, execution: str | None) -> None:
+    """Create or replace the credential NAME: for all playbooks, unless told otherwise.
+
+    Without --data a person is asked for each field, and secrets are not shown.
+    """
     of = credentials.audience(path, execution)
-    fields = payload_of(data if data != "-" else sys.stdin.read(), "--data")
+    fields = _read_fields(kind, data)
     if kind == "postgres" and fields:
         _check_postgres(fields)
     with open_runtime() as rt:
         credentials.save(rt, name, kind, fields, of)
     click.echo(f"Credential {name} is set{_for(of)}.")
+
+
+def _read_fields(kind: str, data: str | None) -> JsonMap:
+    if data is not None:
+        return payload_of(data if data != "-" else sys.stdin.read(), "--data")
+    if not is_asked():
+        raise click.UsageError("Give the fields with --data: nobody can be asked for them here.")
+    return ask_fields(kind)
 
 
 def _for(of: credentials.Audience) -> str:

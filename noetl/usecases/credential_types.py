@@ -67,6 +67,30 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
 }
 
+#: Fields that forms offer of each type: those that people use.
+OFFERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "postgres": ("host", "port", "database", "user", "password", "sslmode"),
+    "bearer": ("token",),
+    "basic": ("username", "password"),
+    "api_key": ("api_key", "header", "in"),
+    "oauth2": ("token_url", "client_id", "client_secret", "scope", "audience", "client_auth"),
+}
+_NUMBERS: Final = frozenset({"port", "db_port", "connect_timeout"})
+
+
+def may_have_more(type: str) -> bool:
+    """Whether a credential of the type may have fields that forms do not offer."""
+    shape = SHAPES.get(type)
+    return shape is None or shape.may is None
+
+
+def read_typed_fields(typed: Mapping[str, str]) -> dict[str, Json]:
+    """Fields as somebody typed them: numbers where they are numbers."""
+    return {
+        name: int(text) if name in _NUMBERS and text.isascii() and text.isdigit() else text
+        for name, text in typed.items()
+    }
+
 
 def first(data: Mapping[str, Json], names: Iterable[str]) -> Json:
     """The value of the first of `names` that holds something, else None."""

@@ -16,26 +16,16 @@ from noetl.facts.json import JsonMap
 from noetl.ui.access.forms import RefusedForm, go_to
 from noetl.ui.site import Visitor, show
 from noetl.usecases import credentials as use_case
-from noetl.usecases.credential_types import PUBLIC, SHAPES, TYPES
+from noetl.usecases.credential_types import OFFERED, PUBLIC, TYPES, may_have_more, read_typed_fields
 from noetl.usecases.ports import CredentialRow
 
 HERE: Final = "/access"
 #: What the names of fields begin with.
 PREFIX: Final = "field."
-#: Fields that a form offers of each type, where those of its shape are not the ones that people
-#: use.
-_OFFERED: Final[Mapping[str, tuple[str, ...]]] = {
-    "postgres": ("host", "port", "database", "user", "password", "sslmode"),
-    "bearer": ("token",),
-    "basic": ("username", "password"),
-    "api_key": ("api_key", "header", "in"),
-    "oauth2": ("token_url", "client_id", "client_secret", "scope", "audience", "client_auth"),
-}
 #: Pairs of a name and a value that are offered where fields may be called as one likes.
 _PAIRS: Final = 4
 #: Fields that say which credential it is.
 _PLACES: Final = ("name", "path", "execution")
-_NUMBERS: Final = frozenset({"port", "db_port", "connect_timeout"})
 
 
 def check_type(type: str) -> None:
@@ -57,12 +47,11 @@ class CredentialForm:
     @property
     def fields(self) -> Sequence[tuple[str, bool]]:
         """The names of its fields, and whether each is a secret."""
-        return [(name, name not in PUBLIC) for name in _OFFERED.get(self.type, ())]
+        return [(name, name not in PUBLIC) for name in OFFERED.get(self.type, ())]
 
     @property
     def pairs(self) -> range:
-        shape = SHAPES.get(self.type)
-        return range(0 if shape is not None and shape.may is not None else _PAIRS)
+        return range(_PAIRS if may_have_more(self.type) else 0)
 
     @classmethod
     def asked(cls) -> Self | None:
@@ -129,17 +118,13 @@ def save(visitor: Visitor) -> AnyResponse | RefusedForm:
 def _read_data() -> JsonMap:
     """The fields that were filled in. Raises BadRequest for a value without a name."""
     sent = request.form
-    data: dict[str, Any] = {
-        key.removeprefix(PREFIX): text for key, text in sent.items() if key.startswith(PREFIX) and text
-    }
+    data = {key.removeprefix(PREFIX): text for key, text in sent.items() if key.startswith(PREFIX) and text}
     for name, text in zip(sent.getlist("more_name"), sent.getlist("more_value"), strict=False):
         if text and not name.strip():
             raise BadRequest("A value has no name: write what its field is called beside it.")
         if text:
             data[name.strip()] = text
-    for name in _NUMBERS & data.keys():
-        data[name] = int(data[name]) if data[name].isascii() and data[name].isdigit() else data[name]
-    return data
+    return read_typed_fields(data)
 
 
 def delete(visitor: Visitor) -> AnyResponse:
