@@ -207,7 +207,7 @@ def explain_absence(
         return f"Credential {name!r} is kept for {kept}, not for playbook {path!r}."
     known = [] if tx is None else [row.name for row in tx.credentials.find()]
     hint = did_you_mean(name, [*known, *entries])
-    hint = hint or f" Set it with `noetl credential set {name} --type ... --data ...`."
+    hint = hint or f" Set it with `noetl credential set {name} --type TYPE`."
     return f"There is no credential {name!r}.{hint}"
 
 

@@ -78,7 +78,7 @@ def test_a_plan_tells_what_a_run_would_touch_and_need(cli: Cli, loading: str) ->
         "NOETL_SECRETS_ENV_PREFIX is not set on this worker)",
         "far keychain, secret of vault kv/x used by no task unknown (vault was not asked)",
         "warehouse credential used by load.keep missing (There is no credential 'warehouse'. "
-        "Set it with `noetl credential set warehouse --type ... --data ...`)",
+        "Set it with `noetl credential set warehouse --type TYPE`)",
     ):
         assert expected in lines, expected
     assert not any("never reached" in line for line in lines)

@@ -28,7 +28,7 @@ def test_nothing_has_run_where_something_is_missing_and_all_of_it_once_it_is_the
         assert (ended.code, ended.out) == (2, "")
         assert ended.err.splitlines()[-2:] == [
             "load.yaml:4:31, step 'load': There is no credential 'shop_db'. Set it with "
-            "`noetl credential set shop_db --type ... --data ...`.",
+            "`noetl credential set shop_db --type TYPE`.",
             "error: Nothing was started: 1 thing is missing that the playbook names. What comes only while it "
             "runs is declared under `provides`.",
         ]
