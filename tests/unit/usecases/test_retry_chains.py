@@ -74,7 +74,7 @@ def test_one_that_failed_early_has_not_cut_off_what_comes_behind() -> None:
         ("part", first),
     ]
     (account,) = history.explain(again.sim.rt, third, "second").steps
-    assert f"run second#1 of execution {first} recorded" in account.runs[0].reuse
+    assert f"reused from run second#1 of execution {first}" in account.runs[0].reuse
 
 
 def test_what_was_run_anew_is_not_undone_by_what_had_been_recorded_before() -> None:
