@@ -149,7 +149,7 @@ def test_a_detached_stack_that_does_not_come_up_says_why(run: Run, home: Path) -
     up = run("noetl", "up", "-d", "--port", "0")
 
     assert up.returncode == 1
-    assert "`noetl up` ended with exit code 1" in up.stderr
+    assert "noetl.db is damaged (file is not a database); restore it" in up.stderr
     assert "Traceback" not in up.stderr
     assert left_behind(home) == []
 

@@ -46,7 +46,8 @@ def _differs(one: StepAccount, log: Sequence[Event], *, ended: bool) -> Iterator
         yield f"{runs[one.step]} runs, not {one.run_count}"
     if (one.standing == "not_run") and one.run_count:
         yield "it ran"
-    if not one.why.endswith(".") or ": ." in one.why or len(one.why) > 800:
+    # A message that is too long for a sentence says that it was cut.
+    if not one.why.endswith((".", "…")) or ": ." in one.why or len(one.why) > 800:
         yield f"no sentence: {one.why!r}"
     if one.standing == "not_run" and ":" not in one.why:
         yield f"no reason: {one.why!r}"
