@@ -96,7 +96,7 @@ def _describe(error: NoetlError) -> str:
 @contextlib.contextmanager
 def naming(file: str | None) -> Iterator[None]:
     """Names the file here in which what is missing stands that a server tells of; None: as it
-    does."""
+    does. Raises PrerequisitesMissing."""
     try:
         yield
     except PrerequisitesMissing as error:
