@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
-from noetl import bootstrap
+from noetl.store import sql
 
 from .conftest import Cli
 
@@ -118,7 +118,7 @@ def test_a_run_that_was_killed_between_attempts_goes_on_with_resume(
     run.kill()
     run.communicate()
     # An hour later.
-    monkeypatch.setattr(bootstrap, "now", lambda: datetime.now(UTC) + timedelta(hours=1, minutes=1))
+    monkeypatch.setattr(sql, "read_machine_clock", lambda: datetime.now(UTC) + timedelta(hours=1, minutes=1))
     resumed = cli("execution", "resume", first)
     assert (resumed.code, resumed.out.strip()) == (0, "21"), resumed.err
     assert Path("started").read_text() == "x"
