@@ -41,7 +41,7 @@ WAITS_MS: Final = {"set_default_timeout", "set_default_navigation_timeout"}
 
 _NAP: Final = re.compile(r"(?:\b|pg_)sleep[ (]\s*(\d[\d_]*\.?\d*|\.\d+)")
 #: What stands before a nap that is a pause between two looks at a condition.
-_LOOKING: Final = re.compile(r"\b(?:while|until)\b.*(?::|; do) (?:\w+\.)?$")
+_LOOKING: Final = re.compile(r"\b(?:while|until)\b.*(?::|; do| loop perform) (?:\w+\.)?$")
 _PORT: Final = re.compile(r"--port[= ]0*[1-9]\d*")
 _LOOK_UP: Final = re.compile(
     r"\b(?:pgrep|pkill|killall)\b|\bps (?:-?a?ux?\w*|-e\w*|-A)\b|/proc/(?:\*|\[0-9\])"

@@ -101,6 +101,7 @@ GOOD = {
         'shell("sleep 3600")',
         'shell("while [ ! -e go ]; do sleep 0.05; done")',
         'CODE = f"while not {go}.exists(): time.sleep(0.01)"',
+        'ask("while new.n > gate loop perform pg_sleep(0.01); end loop;")',
         'CODE = f"time.sleep({nap})"',
         'run(["sleep", "600"])',
     ],
