@@ -100,6 +100,9 @@ class Leases:
             except NoetlError as error:
                 # The store is away. Leases may run out meanwhile; fencing keeps that harmless.
                 log.warning("No heartbeat this time: %s", error)
+            except Exception:
+                # Without the thread nothing that is at work would hear that it is cancelled.
+                log.exception("A heartbeat failed; the next one goes on")
 
     def _show(self) -> None:
         now = self._rt.clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -20,8 +21,9 @@ from noetl.usecases.ports import CommandRow, Transaction
 from noetl.usecases.runtime import RuntimeLimits
 from noetl.usecases.turn.advance import take_turns
 from noetl.usecases.work.lanes import run_lane
-from noetl.usecases.work.leases import End, HeldCommand, Worker, claim
+from noetl.usecases.work.leases import End, HeldCommand, Leases, Worker, claim
 from noetl.usecases.work.run import run_step
+from tests.waiting import until
 
 ONE = lone("tool: {kind: http, url: http://x}")
 
@@ -82,6 +84,26 @@ def test_a_heartbeat_that_waits_for_the_store_gives_a_whole_lease() -> None:
         row = tx.commands.get(command.command_id)
     assert row is not None
     assert row.lease_until == START + timedelta(seconds=29 + 30)
+
+
+def test_a_heartbeat_that_failed_for_whatever_reason_is_followed_by_others() -> None:
+    beats = list[int]()
+
+    def wait() -> None:
+        beats.append(len(beats))
+        if len(beats) == 2:  # the first one is of the claim
+            raise RuntimeError("a defect")
+
+    sim = Simulation(ONE, store=Slow(wait))
+    sim.start()
+    sim.deliver()
+    command = claimed(sim, "w")
+    beats[:] = [0]
+    leases = Leases(replace(sim.rt, limits=replace(sim.rt.limits, heartbeat_s=0.01)))
+    with leases.hold(HeldCommand(command, lambda _: None, lambda: None)):
+        leases.start()
+        until(lambda: len(beats) > 2, "another heartbeat")
+    leases.stop()
 
 
 def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:
