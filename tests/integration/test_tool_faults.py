@@ -85,7 +85,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         "refused",
     ),
     "postgres, unknown alias": (
-        {"kind": "postgres", "auth": "warehose", "command": "select 1"},
+        {"kind": "postgres", "auth": "{{ 'warehose' }}", "command": "select 1"},
         "auth",
         False,
         "Did you mean 'warehouse'",
@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
     ),
     "http, wrong credentials": ({"kind": "http", "url": "WEB/login"}, "auth", False, "401"),
     "http, unknown alias": (
-        {"kind": "http", "url": "WEB/login", "auth": "wharehouse"},
+        {"kind": "http", "url": "WEB/login", "auth": "{{ 'wharehouse' }}"},
         "auth",
         False,
         "Did you mean",
@@ -262,7 +262,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool, str]] = {
         "refused",
     ),
     "playbook, unknown path": (
-        {"kind": "playbook", "path": "tests/nowhere"},
+        {"kind": "playbook", "path": "{{ 'tests/nowhere' }}"},
         "client_error",
         False,
         "tests/nowhere",

@@ -18,7 +18,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from noetl.facts import json
+# Relative: the runner loads it as part of a package of another name.
+from ...facts import json
 
 #: Deepest nesting of lists and mappings in a result.
 MAX_DEPTH = 200
