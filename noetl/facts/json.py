@@ -119,7 +119,7 @@ def encoder(
         )
         return made
 
-    fast, slow = make(refuse, text), make(put, quote)
+    fast = make(refuse, text)
 
     def encode(value: Any) -> str:
         try:
@@ -127,7 +127,7 @@ def encoder(
         except _HoldsDecimal:
             if markers is not None:
                 markers.clear()
-            return "".join(slow(value, 0))
+            return "".join(make(put, quote)(value, 0))
 
     return encode
 
