@@ -105,9 +105,7 @@ def _task(
         set=tuple(one for part in entry.parts for one in assignments(context, *part, site)),
         spec=spec,
         line=context.report.source.mark(entry.path).line,
-        lines={f"input.{name}": context.line(path) for name, (_, path) in given.items()}
-        | cache_lines(context, entry)
-        | {key: context.line(path) for key, path in paths.items()},
+        lines=_find_lines(context, entry, {name: path for name, (_, path) in given.items()}, paths),
         verbatim=verbatim,
         deferred=kind.deferred,
         quoted=tuple(key for key in kind.quoted if key in config and spec.get("quote") is not False),
@@ -129,6 +127,17 @@ def _task(
         CompiledCall(step, pipeline, entry.path, kind, task, tuple(tools), paths, rules_at)
     )
     return task
+
+
+def _find_lines(
+    context: Context, entry: ToolEntry, inputs: Mapping[str, Path], keys: Mapping[str, Path]
+) -> dict[str, int]:
+    """Where the inputs and the keys of a task stand."""
+    return (
+        {f"input.{name}": context.line(path) for name, path in inputs.items()}
+        | cache_lines(context, entry)
+        | {key: context.line(path) for key, path in keys.items()}
+    )
 
 
 def _use_config(
