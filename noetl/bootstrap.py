@@ -6,7 +6,7 @@ import logging
 import random
 import secrets
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from noetl.tools.secrets.vault import KeySource
 from noetl.usecases.directories import Directories
 from noetl.usecases.health import Reachable
 from noetl.usecases.log_writer import LogWriter
-from noetl.usecases.ports import Dispatcher, Store, Transaction
+from noetl.usecases.ports import Dispatcher, Results, Store, Transaction
 from noetl.usecases.runtime import Runtime, RuntimeLimits
 from noetl.usecases.safe import Safe
 from noetl.usecases.secrets import Sources
@@ -145,8 +145,7 @@ def runtime(
     date. `files` is the rule of a process that the user started for their files."""
     settings.make_home()
     store = store or open_database(settings)
-    scratch = settings.home_dir / "scratch"
-    results = open_results(settings.results, scratch)
+    results = open_results(settings.results, settings.home_dir / "scratch")
     key_source = keys(settings)
     tokens = TokenSource(allow_private=settings.allow_private_networks, networks=settings.allowed_networks)
     safe = Safe(store, key_source.vault, Sources(providers(settings), tokens), server_url=settings.outer_url)
@@ -155,27 +154,7 @@ def runtime(
         return key_source.vault().seal(reference)
 
     call_secrets.mask_log()
-    services = Services(
-        credential=partial(call_secrets.credential, safe),
-        safe=safe,
-        seal=seal,
-        results=results,
-        inline_bytes=settings.inline_bytes,
-        allow_private_networks=settings.allow_private_networks,
-        allowed_networks=settings.allowed_networks,
-        scratch=scratch,
-        files=files or settings.file_policy(),
-        directories=Directories(store).of,
-        artifacts_url=settings.artifacts,
-        python_isolation=settings.python_isolation,
-        python_inline=settings.python_inline,
-        python_env=settings.python_env_allow,
-        private=(settings.home_dir,),
-        memory_mb=settings.python_memory_mb,
-        default_deadline_s=settings.task_timeout_s,
-        clock=store.clock,
-        stop_grace_s=min(Services.stop_grace_s, settings.cancel_grace_s),
-    )
+    services = _services(settings, store, safe, results, files, seal)
     tools = Registry(services)
     return Runtime(
         store=store,
@@ -195,6 +174,38 @@ def runtime(
         logs=LogWriter(store, results, store.clock),
         file_digest=lambda execution_id, name: digest_of_file(services.files_in(execution_id), name),
         quoting=CommandLine,
+    )
+
+
+def _services(
+    settings: Settings,
+    store: Store,
+    safe: Safe,
+    results: Results,
+    files: FilePolicy | None,
+    seal: Callable[[JsonMap], JsonMap],
+) -> Services:
+    """What tools are given of the process."""
+    return Services(
+        credential=partial(call_secrets.credential, safe),
+        safe=safe,
+        seal=seal,
+        results=results,
+        inline_bytes=settings.inline_bytes,
+        allow_private_networks=settings.allow_private_networks,
+        allowed_networks=settings.allowed_networks,
+        scratch=settings.home_dir / "scratch",
+        files=files or settings.file_policy(),
+        directories=Directories(store).of,
+        artifacts_url=settings.artifacts,
+        python_isolation=settings.python_isolation,
+        python_inline=settings.python_inline,
+        python_env=settings.python_env_allow,
+        private=(settings.home_dir,),
+        memory_mb=settings.python_memory_mb,
+        default_deadline_s=settings.task_timeout_s,
+        clock=store.clock,
+        stop_grace_s=min(Services.stop_grace_s, settings.cancel_grace_s),
     )
 
 
