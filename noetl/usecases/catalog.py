@@ -82,21 +82,18 @@ def _without_files(warnings: tuple[JsonMap, ...]) -> list[JsonMap]:
 
 @contextmanager
 def keeping_nets(rt: Runtime) -> Iterator[Transaction]:
-    """A transaction that may store nets. Where it comes to nothing they are not stored, and not
-    taken for it."""
-    try:
-        with rt.store.begin() as tx:
-            yield tx
-    except BaseException:
-        rt.compiled.clear()
-        raise
+    """A transaction that may store nets. Others take them for stored once it has committed."""
+    with rt.store.begin() as tx:
+        yield tx
+    for content_sha256, net_digest in tx.compiled.items():
+        rt.compiled.put(content_sha256, net_digest)
 
 
 def _keep(rt: Runtime, tx: Transaction, net: Net, content: str, warnings: tuple[JsonMap, ...]) -> PlaybookRow:
     """The newest version of the path, made of `content` unless it is that already. Where another
     transaction makes the same version, whichever commits first has it."""
     sha256 = sha256_of(content)
-    net_digest = _keep_net(rt, tx, sha256, net)
+    net_digest = _keep_net(tx, sha256, net)
     while True:
         newest = tx.playbooks.get(net.path)
         if newest is not None and newest.content_sha256 == sha256:
@@ -256,15 +253,22 @@ def renew(rt: Runtime, tx: Transaction, row: PlaybookRow) -> PlaybookRow:
     """A stored version as an execution of it begins today: with the digest of the net that this
     release makes of it, and with a word on what means something else than in the release that it
     was registered with. Raises PlaybookInvalid."""
-    known = rt.compiled.get(row.content_sha256)
+    known = tx.compiled.get(row.content_sha256) or rt.compiled.get(row.content_sha256)
     if known is not None:
         return replace(row, digest=known)
-    compiled = compile_playbook(row.content, file=row.path, kinds=rt.kinds, lenient=True)
-    digest = _keep_net(rt, tx, row.content_sha256, net_of(compiled))
+    compiled = compile_playbook(row.content, file=_file_of(tx, row), kinds=rt.kinds, lenient=True)
+    digest = _keep_net(tx, row.content_sha256, net_of(compiled))
     warnings = _renew_warnings(row, compiled)
     if warnings != row.warnings:
         tx.playbooks.keep_warnings(row.path, row.version, warnings)
     return replace(row, digest=digest, warnings=warnings)
+
+
+def _file_of(tx: Transaction, row: PlaybookRow) -> str:
+    """What the text was called when it was registered: the net names it, so that another name would
+    make another net of it."""
+    net = tx.nets.get(row.digest) or {}
+    return str(net.get("file", row.path))
 
 
 def _renew_warnings(row: PlaybookRow, compiled: Compiled) -> tuple[JsonMap, ...]:
@@ -280,9 +284,9 @@ def _is_still_given(warning: JsonMap) -> bool:
     return code is None or (code in _CODES and severity_of(code) != "note")
 
 
-def _keep_net(rt: Runtime, tx: Transaction, content_sha256: str, net: Net) -> str:
+def _keep_net(tx: Transaction, content_sha256: str, net: Net) -> str:
     name = digest(net)
     if tx.nets.get(name) is None:
         tx.nets.put(name, to_json(net))
-    rt.compiled.put(content_sha256, name)
+    tx.compiled[content_sha256] = name
     return name

@@ -179,7 +179,8 @@ class Runtime:
     labels: Cache[str, Mapping[str, str]] = field(default_factory=lambda: Cache(4096))
     #: How much waits, as it was seen last.
     backlog: Backlog = field(default_factory=Backlog)
-    #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it.
+    #: sha256 of a playbook's text → digest of the net that this version's compiler makes of it, and
+    #: that is stored.
     compiled: Cache[str, str] = field(default_factory=lambda: Cache(1024))
 
     def acting_for(self, caller: Caller | None) -> Self:

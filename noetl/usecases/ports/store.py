@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -60,6 +60,9 @@ class Transaction:
     audit: Audit
     #: The database's clock, at this moment; None where it has none but this machine's.
     now: Callable[[], datetime | None]
+    #: sha256 of a playbook's text → digest of its net, of what was compiled within: nobody else may
+    #: take such a net for stored before the commit.
+    compiled: dict[str, str] = field(default_factory=dict)
 
 
 class Watch(Protocol):

@@ -25,6 +25,24 @@ workflow:
 """
 
 
+def test_others_know_of_a_net_once_its_transaction_has_committed() -> None:
+    """Starts at the same instant in threads of a server were refused: there was no such net yet."""
+    sim = Simulation(PLAYBOOK.format(name="known"))
+    row = PlaybookRow("tests/new", 1, PLAYBOOK.format(name="new"), "sha", "", sim.now)
+    with catalog.keeping_nets(sim.rt) as tx:
+        digests = {catalog.renew(sim.rt, tx, row).digest for _ in range(2)}
+        assert sim.rt.compiled.get("sha") is None
+    assert digests == {sim.rt.compiled.get("sha")}
+
+
+def test_the_process_that_starts_a_playbook_makes_the_net_that_was_registered() -> None:
+    sim = Simulation(PLAYBOOK.format(name="known"))
+    registered = catalog.register(sim.rt, PLAYBOOK.format(name="flow"), "flow.yaml")
+    sim.rt.compiled.clear()
+    with catalog.keeping_nets(sim.rt) as tx:
+        assert catalog.renew(sim.rt, tx, registered).digest == registered.digest
+
+
 def test_a_net_whose_transaction_came_to_nothing_is_kept_by_the_next_one() -> None:
     sim = Simulation(PLAYBOOK.format(name="known"))
     row = PlaybookRow("tests/new", 1, PLAYBOOK.format(name="new"), "sha", "", sim.now)
