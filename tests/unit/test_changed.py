@@ -89,7 +89,11 @@ def ours() -> Imports:
     return imports.read(ROOT)
 
 
-@pytest.mark.full("6 s: collects all tests")
+#: Reading all imports takes seconds, which a run should pay once.
+READS_ALL = pytest.mark.full("6 s: reads all imports")
+
+
+@READS_ALL
 def test_a_leaf_of_noetl_concerns_its_tests_and_not_those_that_cannot_reach_it(ours: Imports) -> None:
     selected = select({"noetl/expressions/text_filters.py"}, ours).files
     assert {"tests/unit/expressions/test_filters.py", "tests/unit/dsl/test_checks.py"} <= selected
@@ -97,6 +101,7 @@ def test_a_leaf_of_noetl_concerns_its_tests_and_not_those_that_cannot_reach_it(o
     assert {file for file in ours.of if file.startswith("tests/acceptance/test_")} <= selected
 
 
+@READS_ALL
 def test_a_tool_that_entry_points_name_is_reached_by_who_runs_playbooks(ours: Imports) -> None:
     assert {
         "noetl/tools/http/tool.py",
@@ -108,6 +113,7 @@ def test_a_tool_that_entry_points_name_is_reached_by_who_runs_playbooks(ours: Im
     assert "noetl/cli/plan.py" in ours.reached_from("tests/integration/cli/test_cli_plan.py")
 
 
+@READS_ALL
 @pytest.mark.parametrize("test", ["tests/unit/test_zygote.py", "tests/acceptance/test_up.py"])
 def test_what_starts_processes_reaches_all_of_noetl(test: str, ours: Imports) -> None:
     product = {file for file in ours.of if file.startswith("noetl/")}
@@ -115,6 +121,7 @@ def test_what_starts_processes_reaches_all_of_noetl(test: str, ours: Imports) ->
     assert not product <= ours.reached_from("tests/conftest.py")
 
 
+@READS_ALL
 def test_everything_that_tests_import_beside_them_is_found(ours: Imports) -> None:
     assert "tests/properties/books.py" in ours.of["tests/properties/promises.py"]
     assert "tests/conftest.py" in ours.of["tests/contract/test_store.py"], "it takes a store of the conftest"

@@ -89,6 +89,9 @@ workflow:
     tool: {kind: quantum, action: estimate, builder: {name: ghz, qubits: 2}, repetitions: 10}
 """
 
+#: Processes that simulate begin with seconds of imports.
+CIRCUITS = pytest.mark.full("8 s: tries circuits")
+
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
@@ -158,10 +161,12 @@ def test_what_an_execution_had_kept_at_a_moment(browser: FlaskClient, rt: Runtim
     assert "many/" not in page.text
 
 
+@CIRCUITS
 def test_an_execution_that_keeps_nothing_says_so(browser: FlaskClient, quantum: str) -> None:
     assert "No artifacts" in look(browser, quantum, tab="artifacts").text
 
 
+@CIRCUITS
 def test_only_playbooks_of_quantum_tasks_have_a_tab_for_them(
     browser: FlaskClient, keeps: str, quantum: str
 ) -> None:
@@ -232,6 +237,7 @@ def test_who_may_not_read_an_execution_gets_none_of_its_files(
 # --- quantum --------------------------------------------------------------------------------------
 
 
+@CIRCUITS
 def test_quantum_results_say_where_they_come_from(browser: FlaskClient, quantum: str) -> None:
     page = look(browser, quantum, tab="quantum")
     for text in ("simulator", "Seed", "1000", "cirq ", "numpy ", "noetl ", "builder"):
@@ -242,6 +248,7 @@ def test_quantum_results_say_where_they_come_from(browser: FlaskClient, quantum:
     assert "0: ───H───@───M('m')───" in page.text
 
 
+@CIRCUITS
 def test_a_sweep_is_a_table_of_its_points(browser: FlaskClient, quantum: str) -> None:
     page = look(browser, quantum, tab="quantum")
     for text in ("gamma0", "beta0", "|00⟩", "0.3", "0.6"):

@@ -14,6 +14,8 @@ from noetl.cli.main import noetl as command_line
 PACKAGE = Path(__file__).parents[3] / "noetl"
 #: `noetl`, what follows, and options of it: as far as a command line goes.
 LINE = re.compile(r"(?<!-A )\bnoetl((?: [a-z][\w-]*)+)((?: (?:--[a-z][\w-]*|[A-Z{/\"'.\w][^\s<`;|]*))*)")
+#: What a text with such a line has in its file; to parse the others takes seconds.
+NAMED = re.compile(r"""(?<!from )\bnoetl[ "']""")
 #: Words that follow the name of the program, or of the package, in prose.
 PROSE = frozenset({"are", "as", "belongs", "so"})
 
@@ -22,7 +24,8 @@ def find_texts() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.html")):
         yield str(path), path.read_text("utf-8")
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        source = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(source)) if NAMED.search(source) else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield str(path), node.value
 
