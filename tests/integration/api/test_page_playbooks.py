@@ -535,7 +535,10 @@ def test_who_may_only_read_has_no_form(closed: Flask, sim: Simulation, orders: l
 
     reader, runner = enter("read"), enter("run:etl/*", "read")
     assert "tab=start" not in reader.get("/playbooks/etl/orders").text
-    assert reader.get("/playbooks/etl/orders?tab=start").status_code == 404
+    refused = reader.get("/playbooks/etl/orders?tab=start")
+    assert refused.status_code == 403
+    assert '<h1 id="dialog-title">Not allowed</h1>' in refused.text
+    assert "no scope `run` for playbook 'etl/orders'" in unescape(refused.text)
     assert "tab=start" not in runner.get("/playbooks/examples/doubling").text
     fields = Page(reader.get("/playbooks/etl/orders").text).fields | {"value.day": "2026-03-02"}
     answer = reader.post("/playbooks/etl/orders?tab=start", data=fields, headers=OWN)
