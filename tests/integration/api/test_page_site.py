@@ -27,7 +27,7 @@ def test_a_page_is_whole_in_itself(browser: FlaskClient, path: str) -> None:
     assert "style=" not in page.text, "the policy forbids it"
     assert not re.findall(r"\son\w+=", page.text), "the policy forbids it"
     loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
-    assert len(loaded) == 9
+    assert len(loaded) == 10
     for file in [*loaded, *re.findall(r'data-worker="([^"]+)"', page.text)]:
         answer = browser.get(file)
         assert answer.status_code == 200, file
