@@ -57,6 +57,7 @@ def want_key(
 
 
 def check_key(key: str) -> str:
+    """A key that somebody has given. Raises BadRequest for one that is none."""
     try:
         return read_key(key)
     except ValueError as error:
