@@ -120,9 +120,12 @@ _HTML: Final = f"""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>NoETL: the REST API</title>
+<meta name="color-scheme" content="light dark">
 <link rel="stylesheet" href="{PAGE}/swagger-ui.css">
+<link rel="stylesheet" href="{PAGE}/docs.css">
 </head>
 <body>
+<nav class="back"><a href="/">Back to NoETL</a></nav>
 <div id="api"></div>
 <noscript>This page needs JavaScript.
 The document itself: <a href="/api/openapi.json">openapi.json</a>.</noscript>
@@ -136,6 +139,7 @@ _SWAGGER: Final = files("flask_openapi3_swagger") / "templates" / "swagger"
 _FILES: Final = {
     "swagger-ui.css": (_SWAGGER / "css" / "swagger-ui.css", "text/css"),
     "swagger-ui-bundle.js": (_SWAGGER / "js" / "swagger-ui-bundle.js", "text/javascript"),
+    "docs.css": (files("noetl.api") / "static" / "docs.css", "text/css"),
     "docs.js": (files("noetl.api") / "static" / "docs.js", "text/javascript"),
 }
 

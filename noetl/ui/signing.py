@@ -59,7 +59,8 @@ def send_to_login(error: Unauthenticated) -> AnyResponse:
         return Response(status=401, headers={"HX-Redirect": _current_page()})
     cookie = session_cookie(request.host)
     is_lost = any(is_in_url(*one) for one in request.args.items(multi=True))
-    where = "/" if is_lost or request.method != "GET" else request.full_path.rstrip("?")
+    asked = request.full_path.rstrip("?") if request.method == "GET" else _sending_page()
+    where = "/" if is_lost else asked
     if request.method == "GET" and not is_lost and cookie not in request.cookies:
         return redirect(f"{LOGIN}?next={quote(where, safe='')}", 303)
     answer = show("login.html", 401, next=where, message=error.message)
@@ -70,6 +71,11 @@ def send_to_login(error: Unauthenticated) -> AnyResponse:
 def _current_page() -> str:
     """The page that a script of ours asks from."""
     return own_path("/" + request.headers.get("HX-Current-URL", "").removeprefix(request.host_url))
+
+
+def _sending_page() -> str:
+    """The page whose form was sent."""
+    return own_path("/" + (request.referrer or "").removeprefix(request.host_url))
 
 
 def _next() -> str:

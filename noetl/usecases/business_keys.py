@@ -44,7 +44,7 @@ def want_key(
 ) -> WantedKey | None:
     """Which key an execution is to have: the one that its start brings, else the one that its
     playbook made. Raises BadRequest."""
-    said = _check(key) if key is not None else made
+    said = check_key(key) if key is not None else made
     if said is None and on_conflict is not None:
         raise BadRequest(
             f"`on_conflict` is given without a key, and playbook {plan.net.path!r} makes none: give `key` "
@@ -56,7 +56,8 @@ def want_key(
     return WantedKey(NamedKey(path, said), on_conflict or of_playbook or "reject")
 
 
-def _check(key: str) -> str:
+def check_key(key: str) -> str:
+    """A key that somebody has given. Raises BadRequest for one that is none."""
     try:
         return read_key(key)
     except ValueError as error:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, Self
 
 from noetl.facts.logs import LogChunk, LogFilter, LogPosition, LogRow, Stream
-from noetl.usecases.logs import merge
+from noetl.usecases.logs import merge, page
 from noetl.usecases.runtime import Runtime
 
 #: Characters that one question looks through.
@@ -18,6 +18,12 @@ MOST_SEARCHED: Final = 20_000_000
 #: Characters of the lines of one answer, about; what one line counts at most.
 PAGE_CHARS: Final = 150_000
 LONGEST_LINE: Final = 2_000
+#: Levels of logs, the least grave first, and what they are called as well.
+LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_LEVEL_NAMES: Final = {"WARN": "WARNING", "FATAL": "CRITICAL"}
+_LEVEL: Final = re.compile(rf"\b({'|'.join((*LEVELS, *_LEVEL_NAMES))})\b")
+#: Characters of a line within which its level stands.
+_LEVEL_WITHIN: Final = 120
 #: Rows that are read at once, and how many of them may be blocks, which are large.
 _ROWS: Final = 200
 _BLOCKS: Final = 4
@@ -56,6 +62,33 @@ class PrintedLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LineFilter:
+    """Which lines are wanted: of that stream, of that level or a graver one, and with that text in
+    them; None: all."""
+
+    pattern: re.Pattern[str] | None = None
+    stream: Stream | None = None
+    level: str | None = None
+
+    def admits(self, line: PrintedLine) -> bool:
+        return (
+            self.stream in (None, line.stream)
+            and (self.level is None or _weigh(find_level(line.text)) >= _weigh(self.level))
+            and (self.pattern is None or self.pattern.search(line.text) is not None)
+        )
+
+
+def find_level(text: str) -> str | None:
+    """The level that a line of a log names near its beginning; None where it names none."""
+    found = _LEVEL.search(text, 0, _LEVEL_WITHIN)
+    return None if found is None else _LEVEL_NAMES.get(found[0], found[0])
+
+
+def _weigh(level: str | None) -> int:
+    return -1 if level is None else LEVELS.index(level)
+
+
+@dataclass(frozen=True, slots=True)
 class FoundLines:
     """`lines` in order. `before`: where to read on towards the beginning; None where nothing is.
     Of a search: how many lines it has looked at, how many of them hold the text, and whether these
@@ -72,44 +105,57 @@ def last_lines(
     rt: Runtime, execution_id: str, where: LogFilter, limit: int, before: LinePosition | None = None
 ) -> FoundLines:
     """The last `limit` lines, or fewer where they are long; with `before`, of those before it."""
-    page = _Page(limit)
+    shown = _Page(limit)
     for lines in _read_back(rt, execution_id, where, before):
         for line in reversed(lines):
-            if page.is_full:
-                return FoundLines(page.lines, page.lines[0].position)
-            page.add(line)
-    return FoundLines(page.lines, None)
+            if shown.is_full:
+                return FoundLines(shown.lines, shown.lines[0].position)
+            shown.add(line)
+    return FoundLines(shown.lines, None)
 
 
 def search_lines(
     rt: Runtime,
     execution_id: str,
     where: LogFilter,
-    pattern: re.Pattern[str],
+    wanted: LineFilter,
     limit: int,
     before: LinePosition | None = None,
     most: int = MOST_SEARCHED,
 ) -> FoundLines:
-    """The last `limit` lines in which `pattern` is found. All are counted, of the last `most`
-    characters."""
-    page, chars, searched, matched = _Page(limit), 0, 0, 0
+    """The last `limit` lines that are `wanted`. All are counted, of the last `most` characters."""
+    shown, chars, searched, matched = _Page(limit), 0, 0, 0
     for lines in _read_back(rt, execution_id, where, before):
         searched += len(lines)
         for line in reversed(lines):
             chars += len(line.text)
-            if pattern.search(line.text):
+            if wanted.admits(line):
                 matched += 1
-                page.add(line)
+                shown.add(line)
         if chars >= most and lines:
             return FoundLines(
-                page.lines, _read_on(page, matched, lines[0]), searched, matched, is_whole=False
+                shown.lines, _read_on(shown, matched, lines[0]), searched, matched, is_whole=False
             )
-    return FoundLines(page.lines, _read_on(page, matched, None), searched, matched)
+    return FoundLines(shown.lines, _read_on(shown, matched, None), searched, matched)
 
 
 def make_pattern(text: str) -> re.Pattern[str]:
     """What finds `text` as it stands there, in capitals or not."""
     return re.compile(re.escape(text), re.IGNORECASE)
+
+
+def read_lines(rt: Runtime, execution_id: str, where: LogFilter, wanted: LineFilter) -> Iterator[PrintedLine]:
+    """All lines that are `wanted`, from the first one on, in the order in which pages have them:
+    as of now."""
+    return (line for line in _split(_read_on_chunks(rt, execution_id, where)) if wanted.admits(line))
+
+
+def _read_on_chunks(rt: Runtime, execution_id: str, where: LogFilter) -> Iterator[LogChunk]:
+    after: int | None = 0
+    while after is not None:
+        found = page(rt, execution_id, where, after)
+        yield from found.chunks
+        after = found.next
 
 
 class _Page:

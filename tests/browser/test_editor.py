@@ -111,9 +111,7 @@ def test_keys_and_values_are_completed_in_a_text_that_is_no_yaml_yet(look: Look,
     expect(offers(page).first).to_contain_text("tool")
     page.keyboard.press("Enter")
     # What comes behind a key is offered at once.
-    page.keyboard.type("\n  kin")
-    expect(offers(page).first).to_contain_text("kind")
-    page.keyboard.press("Enter")
+    expect(offers(page).first).to_be_visible()
     page.keyboard.type("ht")
     expect(offers(page).first).to_contain_text("http")
     page.keyboard.press("Enter")
@@ -123,9 +121,20 @@ def test_keys_and_values_are_completed_in_a_text_that_is_no_yaml_yet(look: Look,
     expect(page.locator(".ace_doc-tooltip")).to_contain_text("Address, http or https")
     page.keyboard.press("Enter")
     page.keyboard.type('"http://shop.example"')
-    assert shown(page)().endswith('    tool: \n      kind: http\n      url: "http://shop.example"')
+    assert shown(page)().endswith('    tool:\n      kind: http\n      url: "http://shop.example"')
     expect(page.get_by_role("heading", name="No problems")).to_be_visible()
     expect(page.locator(".edit-plan")).to_contain_text("http://shop.example")
+
+
+def test_a_new_line_stands_where_one_goes_on(look: Look, site: Site) -> None:
+    page = edit(look(site.url), "metadata:")
+    typed = ("name: a", "workflow:", "- step: b", "tool:", "x: 1")
+    for one in typed:
+        page.keyboard.press("Enter")
+        if one == "workflow:":
+            page.keyboard.press("Backspace")
+        page.keyboard.insert_text(one)
+    assert shown(page)() == "metadata:\n  name: a\nworkflow:\n  - step: b\n    tool:\n      x: 1"
 
 
 def test_the_keyboard_registers_asks_about_warnings_and_gets_out(look: Look, site: Site) -> None:

@@ -54,6 +54,30 @@ def strange(site: Site) -> str:
     return site.run(untrusted.PLAYBOOK)
 
 
+def test_keys_open_the_filter_close_the_step_and_are_listed(site: Site, run: str, look: Look) -> None:
+    visit = look(site.url)
+    page = visit.page
+    visit.open(page_of(run))
+    link = page.get_by_role("link", name="each", exact=True)
+    link.focus()
+    page.keyboard.press("Enter")
+    drawer = page.locator("#drawer")
+    expect(drawer).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+    expect(link).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    visit.open("/")
+    page.keyboard.press("/")
+    focused = page.locator(":focus")
+    expect(focused).to_have_attribute("type", "search")
+    page.keyboard.type("a?/")
+    expect(focused).to_have_value("a?/")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
 def test_a_step_is_opened_and_closed_with_the_keyboard_alone(site: Site, run: str, look: Look) -> None:
     visit = look(site.url)
     visit.open(page_of(run))

@@ -6,9 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from noetl.dsl.completion.flow import TYPED, Node
 from noetl.dsl.completion.outline import CursorSpot, find_place, node_at
 from noetl.dsl.completion.shapes import KeyShape, Shapes
+from noetl.dsl.completion.templates import (
+    TemplateSpot,
+    find_named,
+    find_steps,
+    find_template,
+    find_template_names,
+)
 from noetl.dsl.document.base import Key, canonical_keys, declared_keys, parts_by_name
 from noetl.dsl.document.keychain import SECRET
 from noetl.dsl.document.schema import json_schema
@@ -16,7 +22,9 @@ from noetl.dsl.document.schema_forms import REF, Schema
 from noetl.dsl.problems import Path
 from noetl.net.model import KindInfo
 
-What: TypeAlias = Literal["key", "value", "step", "credential", "playbook", "task"]
+What: TypeAlias = Literal[
+    "key", "value", "step", "credential", "playbook", "task", "name", "function", "filter"
+]
 
 #: Keys that name steps, by the part that they belong to.
 _OF_STEPS: Final = frozenset(
@@ -49,6 +57,8 @@ _KIND: Final = "kind."
 _ENTRIES: Final = frozenset({"KeychainEntry", "NamedEntry"})
 #: How far a key of what is a mapping or a list is indented below it.
 _STEP_IN: Final = 2
+#: What a mapping begins with that mostly stands under a key, although a text may.
+_BEGINNINGS: Final[Mapping[str, str]] = {"tool": "kind: "}
 _NESTED: Final = frozenset({"array", "object", "null"})
 
 
@@ -88,14 +98,16 @@ class Completer:
     def complete(self, text: str, line: int, column: int, known: InstalledNames) -> Completion:
         """What may be written in front of the character `column` of `line`, both from 0. `text` may
         be anything."""
+        template = find_template(text, line, column)
+        if template is not None:
+            return _complete_template(text, line, template)
         place = find_place(text, line, column)
         if place is None:
             return Completion(column)
         found = [] if place.is_value else list(self._keys(place))
         if place.is_value or place.may_be_both:
             found += self._values(place, known)
-        near = [one for one in found if place.typed.lower() in one.label.lower()]
-        return Completion(place.begin, tuple(near))
+        return Completion(place.begin, tuple(_keep_near(found, place.typed)))
 
     # --- keys -------------------------------------------------------------------------------------
 
@@ -109,8 +121,11 @@ class Completer:
             for key, schema in shape.schema.get("properties", {}).items():
                 if key not in there and _is_offered(shape.part, key, schema):
                     found.setdefault(key, []).append((shape.part, schema))
-        for key, schemas in found.items():
-            yield Offer(key, _written(key, schemas, place.indent), "key", self._about(key, schemas))
+        offers = [
+            Offer(key, _written(key, schemas, place.indent), "key", self._about(key, schemas))
+            for key, schemas in found.items()
+        ]
+        yield from sorted(offers, key=_is_other_spelling)
 
     def _about(self, key: str, schemas: list[tuple[str, Schema]]) -> str:
         said = (schema.get("description", "") for _, schema in schemas)
@@ -147,6 +162,23 @@ def _split(path: Path) -> tuple[Path, str]:
     return (), ""
 
 
+def _keep_near(offers: Iterable[Offer], typed: str) -> Iterator[Offer]:
+    return (one for one in offers if typed.lower() in one.label.lower())
+
+
+def _complete_template(text: str, line: int, spot: TemplateSpot) -> Completion:
+    names: dict[str, What] = {}
+    for name, what in find_template_names(text, line, spot):
+        names.setdefault(name, what)
+    offers = (Offer(name, name, what) for name, what in names.items())
+    return Completion(spot.begin, tuple(_keep_near(offers, spot.typed)))
+
+
+def _is_other_spelling(offer: Offer) -> bool:
+    """Whether there is another key that says the same, which its description begins with."""
+    return offer.about.startswith("The same as `")
+
+
 def _is_offered(part: str, key: str, schema: Schema) -> bool:
     """Other spellings of a key, and those that have no effect, are known and not offered."""
     model = parts_by_name().get(part or "Document")
@@ -180,6 +212,8 @@ def _written(key: str, schemas: list[tuple[str, Schema]], indent: int | None) ->
     """The key with what comes behind it: a space, or a line for what can only be a mapping or a
     list."""
     types = {name for _, schema in schemas for name in _types(schema)}
+    if indent is not None and key in _BEGINNINGS:
+        return f"{key}:\n{' ' * (indent + _STEP_IN)}{_BEGINNINGS[key]}"
     if indent is None or not types or types - _NESTED:
         return f"{key}: "
     dash = "- " if "object" not in types else ""
@@ -218,35 +252,15 @@ def _names(
     node = node_at(place.root, holder)
     kind = node.get("kind") if isinstance(node, dict) else None
     if any((part, key) in _OF_STEPS for part in parts):
-        yield from _offer("step", _steps(place.root))
+        yield from _offer("step", find_steps(place.root))
     if key in _OF_CREDENTIALS:
-        yield from _offer("credential", (*_named(place.root.get("keychain")), *known.credentials))
+        yield from _offer("credential", (*find_named(place.root.get("keychain")), *known.credentials))
     match _OF_KINDS.get((kind, key)) if isinstance(kind, str) else None:
         case "playbook":
             yield from _offer("playbook", known.playbooks)
         case "task":
-            yield from _offer("task", _named(place.root.get("workbook")))
+            yield from _offer("task", find_named(place.root.get("workbook")))
 
 
 def _offer(what: What, names: Iterable[str]) -> Iterator[Offer]:
     return (Offer(name, name, what) for name in dict.fromkeys(names))
-
-
-def _steps(root: dict[str, Node]) -> Iterator[str]:
-    steps = root.get("workflow")
-    for step in steps if isinstance(steps, list) else ():
-        name = step.get("step") if isinstance(step, dict) else None
-        if isinstance(name, str):
-            yield name
-
-
-def _named(node: Node) -> Iterator[str]:
-    """The names of entries: keys of a mapping, or what a list calls them."""
-    match node:
-        case dict():
-            yield from (key for key in node if key != TYPED)
-        case list():
-            for one in node:
-                name = one.get("name") if isinstance(one, dict) else None
-                if isinstance(name, str):
-                    yield name

@@ -87,6 +87,17 @@ def find_place(text: str, line: int, column: int) -> CursorSpot | None:
     return place
 
 
+def read_outline(text: str, line: int) -> tuple[dict[str, Node], Path]:
+    """The outline of all of the text, and the path to what stands in `line`, from 0."""
+    reader = _Reader()
+    path: Path = ()
+    for number, one in enumerate(text.split("\n")):
+        reader.take(one)
+        if number == line:
+            path = reader.path_of_slot()
+    return reader.root, path
+
+
 class _Reader:
     def __init__(self) -> None:
         self.root: dict[str, Node] = {}
@@ -120,7 +131,7 @@ class _Reader:
             return None
         rest, column, is_item = self._take_dashes(head)
         if is_flow(rest):
-            return self._place_in_flow(rest, len(head), self._path_of_slot())
+            return self._place_in_flow(rest, len(head), self.path_of_slot())
         found = _split_key(rest)
         if found is not None:
             return self._place_value(*found, rest=rest, column=column, end=len(head))
@@ -135,13 +146,13 @@ class _Reader:
             return None
         self._top.add_key(key, None)
         if is_flow(value):
-            return self._place_in_flow(value, end, self._path_of_slot())
+            return self._place_in_flow(value, end, self.path_of_slot())
         # Behind `key:` comes a space before the value does.
         if rest.endswith(":") or value[:1] in ("'", '"', "|", ">"):
             self._take_value(value)
             return None
         return CursorSpot(
-            self.root, self._path_of_slot(), value, end - len(value), is_value=True, indent=self._top.column
+            self.root, self.path_of_slot(), value, end - len(value), is_value=True, indent=self._top.column
         )
 
     def _place_in_flow(self, text: str, end: int, path: Path) -> CursorSpot | None:
@@ -160,7 +171,8 @@ class _Reader:
             indent=None,
         )
 
-    def _path_of_slot(self) -> Path:
+    def path_of_slot(self) -> Path:
+        """The path to what was added last."""
         top = self._top
         return top.path if top.last is None else (*top.path, top.last)
 
@@ -197,7 +209,7 @@ class _Reader:
             items = slot if isinstance(slot, list) else []
             if not isinstance(slot, dict):
                 top.fill(items)
-            self._stack.append(_Open(column, items, self._path_of_slot()))
+            self._stack.append(_Open(column, items, self.path_of_slot()))
         self._top.add_item()
 
     def _open_mapping(self, column: int) -> bool:
@@ -215,7 +227,7 @@ class _Reader:
             return False
         inner: dict[str, Node] = slot if isinstance(slot, dict) else {}
         top.fill(inner)
-        self._stack.append(_Open(column, inner, self._path_of_slot()))
+        self._stack.append(_Open(column, inner, self.path_of_slot()))
         return True
 
     def _take_value(self, text: str) -> None:

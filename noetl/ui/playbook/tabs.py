@@ -10,6 +10,7 @@ from noetl.errors import NotFound
 from noetl.facts.nearest import did_you_mean
 from noetl.ui.playbook import graph, runs, source, start, versions
 from noetl.ui.playbook.look import PlaybookLook
+from noetl.usecases.access import lacking
 
 #: What a template is given, by name.
 Shown: TypeAlias = Mapping[str, Any]
@@ -43,9 +44,12 @@ def find_tabs(look: PlaybookLook) -> list[PlaybookTab]:
 
 
 def find_tab(look: PlaybookLook) -> PlaybookTab:
-    """The one that is looked at. Raises NotFound where there is none of that name."""
+    """The one that is looked at. Raises NotFound where there is none of that name, and Forbidden
+    for the form of who may not start the playbook."""
     for one in find_tabs(look):
         if one.name == look.tab:
             return one
+    if any(one.name == look.tab and one.gather is start.gather for one in TABS):
+        raise lacking(look.visitor.principal, "run", f"playbook {look.path!r}")
     names = [one.name for one in find_tabs(look) if one.name]
     raise NotFound(f"The page of a playbook has no tab {look.tab[:40]!r}.{did_you_mean(look.tab, names)}")

@@ -10,9 +10,7 @@ from noetl.net.input_values import quote_json
 from noetl.net.inputs import Input
 from noetl.net.model import Net
 from noetl.pipeline.templates import has_template
-
-#: Characters of a default, and of what bounds a value.
-_LONGEST = 60
+from noetl.ui.bounds import cut, find_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ def show_inputs(net: Net | None) -> list[ShownInput]:
         ShownInput(
             one.name,
             _say_type(one),
-            _cut(quote_json(net.workload[one.name])) if has_default(net, one) else "",
+            cut(quote_json(net.workload[one.name])) if has_default(net, one) else "",
             ", ".join(_find_notes(one)),
             one.description,
         )
@@ -56,6 +54,21 @@ def find_defaults(net: Net) -> Mapping[str, Json]:
     }
 
 
+def find_free_defaults(net: Net) -> Mapping[str, Json]:
+    """The same of a playbook that declares no inputs: of its whole workload."""
+    return {name: value for name, value in net.workload.items() if not has_template(value)}
+
+
+def find_computed(net: Net) -> Mapping[str, str]:
+    """The defaults that an execution comes to, in short."""
+    secrets = {one.name for one in net.inputs if one.secret}
+    return {
+        name: cut(quote_json(value))
+        for name, value in net.workload.items()
+        if has_template(value) and name not in secrets
+    }
+
+
 def _say_type(one: Input) -> str:
     return f"list of {_say_type(one.items)}" if one.items is not None else one.type
 
@@ -65,14 +78,4 @@ def _find_notes(one: Input) -> Iterator[str]:
         yield "required"
     if one.secret:
         yield "secret"
-    if one.enum:
-        yield _cut("one of " + ", ".join(map(quote_json, one.enum)))
-    lower, upper = one.minimum, one.maximum
-    if lower is not None or upper is not None:
-        yield f"{'' if lower is None else lower} to {'' if upper is None else upper}".strip()
-    if one.pattern:
-        yield _cut(f"like {one.pattern}")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    yield from find_bounds(one)

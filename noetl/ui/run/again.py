@@ -3,15 +3,17 @@ done, and the page of the new execution follows."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from flask import Response, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from noetl.dsl.read.mapping import read_mapping
 from noetl.errors import BadRequest, Conflict, NoetlError
+from noetl.facts import json
 from noetl.facts.json import JsonMap
 from noetl.ui.run.look import RunLook
 from noetl.ui.site import Visitor, here, is_part, own_path, show
@@ -45,6 +47,8 @@ class TypedAgain:
     version: str = ""
     iterations: str = ""
     confirmed: bool = False
+    #: Marks the plan that the form shows; empty where it shows none.
+    shown: str = ""
 
     @property
     def words(self) -> str:
@@ -83,7 +87,9 @@ def begin_again() -> AnyResponse:
             raise
         refused, status = error.message, known
     template = f"run/again_{typed.do}.html"
-    return show(template, status, typed=typed, row=row, planned=planned, refused=refused, back=back)
+    mark = mark_plan(typed, planned) if isinstance(planned, PlannedRetry) else ""
+    names: dict[str, Any] = {"typed": typed, "row": row, "planned": planned, "mark": mark}
+    return show(template, status, **names, refused=refused, back=back)
 
 
 def _read_typed() -> TypedAgain:
@@ -92,7 +98,9 @@ def _read_typed() -> TypedAgain:
     for known in WORDS:
         if known == do:
             texts = {name: given.get(name, "").strip() for name in _TEXTS}
-            return TypedAgain(given.get("id", ""), known, **texts, confirmed=given.get("confirmed") == "yes")
+            confirmed = given.get("confirmed") == "yes"
+            shown = given.get("shown", "")
+            return TypedAgain(given.get("id", ""), known, **texts, confirmed=confirmed, shown=shown)
     raise BadRequest(f"{do[:40]!r} is nothing that can be begun: {', '.join(WORDS)}.")
 
 
@@ -110,12 +118,23 @@ def _plan(visitor: Visitor, typed: TypedAgain) -> PlannedRetry | PlannedFork:
 def _begin(visitor: Visitor, typed: TypedAgain, planned: PlannedRetry | PlannedFork) -> ExecutionRow:
     if isinstance(planned, PlannedFork):
         return fork.fork(visitor.rt, _fork_request(typed))
+    if typed.shown not in ("", mark_plan(typed, planned)):
+        raise Conflict(
+            "Nothing was started: inputs, version or the execution have changed since the plan was shown. "
+            "This is the new plan: press Retry again if it is meant."
+        )
     if planned.plan.repeats and not typed.confirmed:
         raise Conflict(
             f"Calls would be made again that may have had effects: {retry.name_repeats(planned.plan)}. Say "
             "below that they may, if that is meant."
         )
     return retry.retry(visitor.rt, _retry_request(typed))
+
+
+def mark_plan(typed: TypedAgain, planned: PlannedRetry) -> str:
+    """What tells one plan from another: what was typed, what it would run, and of what."""
+    parts = [typed.inputs, planned.source.head_version, planned.request.digest, planned.as_json()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _retry_request(typed: TypedAgain) -> RetryRequest:

@@ -8,7 +8,7 @@ from typing import Final
 
 from noetl.errors import BadRequest
 from noetl.facts.json import JsonMap
-from noetl.ui.forms import PREFIX, FormField, make_fields, read_fields
+from noetl.ui.forms import PREFIX, ZONE_PREFIX, FormField, make_fields, read_fields
 from noetl.ui.site import Visitor
 from noetl.ui.values import ShownValue, show_value
 from noetl.usecases.approval_requests import ApprovalRequest
@@ -77,4 +77,5 @@ def take_answer(visitor: Visitor, execution_id: str, sent: Mapping[str, str]) ->
 
 def typed_in(sent: Mapping[str, str]) -> dict[str, str]:
     """What a form that came back holds and may be shown again: never the token."""
-    return {key: text for key, text in sent.items() if key in ("id", "reason") or key.startswith(PREFIX)}
+    ours = (PREFIX, ZONE_PREFIX)
+    return {key: text for key, text in sent.items() if key in ("id", "reason") or key.startswith(ours)}

@@ -6,22 +6,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, get_args
 
-from noetl.facts.logs import LogFilter, LogPosition
+from flask import Response
+
+from noetl.facts.json import JsonMap
+from noetl.facts.logs import LogFilter, LogPosition, Stream
 from noetl.ui.json_text import make_visible
 from noetl.ui.run.look import RunLook
 from noetl.usecases.printed_lines import (
+    LEVELS,
     LONGEST_LINE,
     MOST_SEARCHED,
     FoundLines,
+    LineFilter,
     LinePosition,
     PrintedLine,
+    find_level,
     last_lines,
     make_pattern,
+    read_lines,
     search_lines,
 )
 
+STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 #: Lines of one page.
 PAGE: Final = 500
 #: Characters of what is searched for, and marks in one line.
@@ -74,16 +82,20 @@ def gather(look: RunLook) -> Mapping[str, Any]:
     attempt = look.number("attempt")
     pattern = make_pattern(query) if query else None
     before = LinePosition.read(look.asked.get("before", ""))
-    found = _find(look, LogFilter(look.step, look.iteration, attempt, _run_of(look)), pattern, before)
+    wanted = _read_wanted(look, pattern)
+    found = _find(look, LogFilter(look.step, look.iteration, attempt, _run_of(look)), wanted, before)
     return {
         "lines": list(_show(found.lines, pattern)),
         "found": found,
         "query": query,
+        "wanted": wanted,
+        "levels": _find_levels(found, wanted),
+        "last_error": _find_failure(look) if before is None and wanted == LineFilter() else None,
         "attempt": attempt,
         "is_end": before is None,
         "most_searched": MOST_SEARCHED,
         "step_names": list(look.report.steps),
-        "filtered": bool(query)
+        "filtered": wanted != LineFilter()
         or any(look.asked.get(one) for one in ("step", "run", "iteration", "attempt")),
         "earlier": "" if found.before is None else look.here(before=str(found.before)),
         "newest": "" if before is None else look.here(before=None),
@@ -94,13 +106,52 @@ def _run_of(look: RunLook) -> str | None:
     return look.run if look.run and "#" in look.run else None
 
 
-def _find(
-    look: RunLook, where: LogFilter, pattern: re.Pattern[str] | None, before: LinePosition | None
-) -> FoundLines:
+def _read_wanted(look: RunLook, pattern: re.Pattern[str] | None) -> LineFilter:
+    stream, level = look.asked.get("stream", ""), look.asked.get("level", "")
+    return LineFilter(
+        pattern,
+        next((one for one in STREAMS if one == stream), None),
+        level if level in LEVELS else None,
+    )
+
+
+def _find_levels(found: FoundLines, wanted: LineFilter) -> Sequence[str]:
+    """Those that one may choose: none where what was printed has none."""
+    has_levels = wanted.level is not None or any(find_level(one.text) for one in found.lines)
+    return LEVELS if has_levels else ()
+
+
+def _find_failure(look: RunLook) -> JsonMap | None:
+    """The error with which the step has failed that is looked at, or all of it."""
+    if look.step is None:
+        return look.report.error
+    error: JsonMap | None = look.report.steps.get(look.step, {}).get("error")
+    return error
+
+
+def _find(look: RunLook, where: LogFilter, wanted: LineFilter, before: LinePosition | None) -> FoundLines:
     rt, execution_id = look.visitor.rt, look.execution_id
-    if pattern is None:
+    if wanted == LineFilter():
         return last_lines(rt, execution_id, where, PAGE, before)
-    return search_lines(rt, execution_id, where, pattern, PAGE, before, MOST_SEARCHED)
+    return search_lines(rt, execution_id, where, wanted, PAGE, before, MOST_SEARCHED)
+
+
+def send_text(look: RunLook) -> Response:
+    """What the page shows, as text, and all of it: each line with its time, its stream and its
+    place."""
+    query = look.asked.get("q", "")[:LONGEST_QUERY]
+    wanted = _read_wanted(look, make_pattern(query) if query else None)
+    where = LogFilter(look.step, look.iteration, look.number("attempt"), _run_of(look))
+    lines = read_lines(look.visitor.rt, look.execution_id, where, wanted)
+    sent = Response((_write(line) for line in lines), mimetype="text/plain")
+    sent.headers.set("Content-Disposition", "attachment", filename=f"{look.execution_id}.log")
+    return sent
+
+
+def _write(line: PrintedLine) -> str:
+    place = line.place
+    iteration = "" if place.iteration is None else f"[{place.iteration}]"
+    return f"{line.at.isoformat()} {line.stream} {place.step}{iteration} {line.text}\n"
 
 
 def _show(lines: Sequence[PrintedLine], pattern: re.Pattern[str] | None) -> Iterator[ShownLine]:

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from noetl.errors import BadRequest, Conflict, Forbidden
 from noetl.facts.json import JsonMap
 from noetl.ui.acting import find_acts
-from noetl.ui.run import events, variables
+from noetl.ui.run import events, logs, variables
 from noetl.ui.run.approvals import show_approvals, take_answer, typed_in
 from noetl.ui.run.look import RunLook
 from noetl.ui.run.tabs import find_tab, find_tabs
@@ -24,6 +24,8 @@ def show_execution(address: str) -> Response:
     the version that its slider stands at, or rows of its log. Those who have heard of a change, and
     look at the same, get the same part."""
     look = RunLook.read(resolve(here().rt, address))
+    if look.tab == "logs" and look.asked.get("as") == "file":
+        return logs.send_text(look)
     match look.asked.get("part") if is_part() else None:
         case "moment":
             return show("run/moment.html", look=look, **variables.gather(look))

@@ -21,7 +21,7 @@
   const editor = ace.edit(host);
   const session = editor.session;
   session.setUseWorker(false);
-  session.setMode("ace/mode/yaml");
+  session.setMode(make_mode());
   editor.setOptions({
     tabSize: 2,
     useSoftTabs: true,
@@ -34,7 +34,23 @@
     enableBasicAutocompletion: true,
     enableLiveAutocompletion: true,
     enableSnippets: false,
+    wrap: true,
+    indentedSoftWrap: true,
   });
+  // The editor's own indents behind an open bracket alone.
+  function make_mode() {
+    const mode = new (ace.require("ace/mode/yaml").Mode)();
+    mode.getNextLineIndent = (_state, line, tab) => find_indent(line, tab);
+    return mode;
+  }
+
+  // What follows stands below a key that has no value yet; else beside the key, behind the dash of its item.
+  function find_indent(line, tab) {
+    const [lead, rest] = /^((?:\s|- +)*)(.*)$/.exec(line).slice(1);
+    const opens = !rest.startsWith("#") && /(:|[:-] +[|>][-+\d]*|[[{(])\s*$/.test(rest);
+    return " ".repeat(lead.length) + (opens ? tab : "");
+  }
+
   // Both would load more scripts.
   for (const name of ["showSettingsMenu", "openCommandPalette"]) editor.commands.removeCommand(name);
 

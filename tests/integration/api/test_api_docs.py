@@ -26,7 +26,8 @@ def test_the_page_loads_only_files_of_this_server_and_runs_no_inline_script(clie
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     files = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert len(files) == 4
+    files.remove("/")
+    assert len(files) == 5
     for file in files:
         assert file.startswith("/api/")
         assert client.get(file).status_code == 200, file
@@ -44,6 +45,13 @@ def test_the_script_of_the_page_names_the_document(client: FlaskClient) -> None:
 def document(client: FlaskClient) -> dict[str, Any]:
     found: dict[str, Any] = client.get("/api/openapi.json").json
     return found
+
+
+def test_the_page_leads_back_and_is_dark_where_others_are(client: FlaskClient) -> None:
+    assert '<a href="/">' in client.get("/api/docs").text
+    style = client.get("/api/docs/docs.css")
+    assert (style.status_code, style.mimetype) == (200, "text/css")
+    assert "prefers-color-scheme: dark" in style.text
 
 
 def bodies(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

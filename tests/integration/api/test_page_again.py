@@ -10,7 +10,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from noetl.testing import Simulation
-from noetl.usecases import inspect, tokens
+from noetl.usecases import catalog, inspect, tokens
 
 from .browsing import OWN, Page, sign_in
 
@@ -104,6 +104,21 @@ def test_other_inputs_change_the_plan(browser: FlaskClient, sim: Simulation, run
     sim.rest()
     (new,) = descendants(sim, run)
     assert inspect.report(sim.rt, new).ctx == {"total": 5}
+
+
+def test_a_retry_is_that_of_the_plan_that_was_shown(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    plan = Page(send(browser, run, "retry", begin="tell#1").text).fields
+    typed = {"begin": "tell#1", "shown": plan["shown"], "sure": "yes", "confirmed": "yes"}
+    refused = send(browser, run, "retry", **typed, inputs="n: 5")
+    assert (refused.status_code, "since the plan was shown" in text_of(refused)) == (409, True)
+    assert "tell" in text_of(refused), "the new plan"
+    assert descendants(sim, run) == []
+    shown = Page(refused.text).fields["shown"]
+    assert shown != plan["shown"]
+    catalog.register(sim.rt, PAYS.replace("nobody", "somebody"))
+    newest = send(browser, run, "retry", **typed, version="newest")
+    assert newest.status_code == 409
+    assert send(browser, run, "retry", **{**typed, "shown": shown}, inputs="n: 5").status_code == 303
 
 
 @pytest.mark.parametrize("do", ["retry", "fork"])

@@ -147,6 +147,7 @@ def test_what_is_wrong_is_said_and_what_was_typed_stays(
     again = Page(answer.text)
     assert answer.status_code == 422
     assert "items: is no JSON" in again.text
+    assert "kind: is required" in again.text, "everything is said at once"
     assert again.fields == typed
     assert token not in answer.text
     cleared = send(closed_client, run, {**typed, "value.items": "", "value.amount": "", "answer": "approve"})

@@ -174,6 +174,7 @@ def test_a_text_is_registered_and_the_page_goes_on_with_it(browser: FlaskClient,
     assert content(sim) == [ORDER], "the line ends are those of the text, and not those of forms"
     page = browser.get(answer.headers["Location"])
     assert "Version 1 is registered." in page.text
+    assert "/playbooks/shop/order?tab=start&amp;version=1" in page.text
     assert typed(page) == ORDER
 
 

@@ -295,6 +295,21 @@ def test_what_cannot_be_done_is_said(browser: FlaskClient, fields: dict[str, Any
     assert (answer.status_code, said in Page(answer.text).text) == (400, True)
 
 
+def test_who_may_only_look_is_offered_nothing_to_press(
+    closed: Flask, sim: Simulation, runs: dict[str, str]
+) -> None:
+    def looks(*scopes: str) -> str:
+        browser = closed.test_client()
+        sign_in(browser, tokens.create(sim.rt, "eve", scopes).text)
+        return str(browser.get("/").text)
+
+    reader, some, all_of_them = looks("read"), looks("read", "operate:etl/*"), looks("read", "operate")
+    assert 'name="id"' not in reader
+    assert 'name="act"' not in reader
+    assert 0 < some.count('name="id"') < all_of_them.count('name="id"')
+    assert 'name="act"' in some
+
+
 def test_who_may_only_look_acts_on_nothing(closed: Flask, sim: Simulation, runs: dict[str, str]) -> None:
     browser = closed.test_client()
     sign_in(browser, tokens.create(sim.rt, "bob", ["read", "operate:etl/*"]).text)

@@ -8,6 +8,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+import yaml
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -376,9 +377,110 @@ def test_a_playbook_without_inputs_takes_yaml_or_json(
     browser: FlaskClient, sim: Simulation, written: str
 ) -> None:
     _, fields = form_of(browser, "examples/doubling")
-    assert fields["payload"] == ""
     begun = begun_by(send(browser, fields, "examples/doubling", payload=written))
     assert payload_of(sim, begun) == {"n": 21, "more": [1, {"a": "b"}]}
+
+
+FREE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: free, path: etl/free}
+workload: {city: Kyiv, flag: 1, deep: {a: [1]}, since: "{{ city }}-1"}
+workflow:
+  - step: start
+"""
+
+
+def test_without_inputs_the_defaults_stand_in_the_form(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, FREE)
+    _, fields = form_of(browser, "etl/free")
+    assert yaml.safe_load(fields["payload"]) == {"city": "Kyiv", "flag": 1, "deep": {"a": [1]}}
+    assert "since" in Page(browser.get("/playbooks/etl/free?tab=start").text).text, "it is computed"
+    assert payload_of(sim, begun_by(send(browser, fields, "etl/free"))) == {}
+    changed = fields["payload"].replace("flag: 1", "flag: true") + "more: 2\n"
+    begun = begun_by(send(browser, fields, "etl/free", payload=changed))
+    assert payload_of(sim, begun) == {"flag": True, "more": 2}
+
+
+TIMES = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: times, path: etl/times}
+inputs:
+  since: {type: datetime, default: "2026-01-31T09:00:00+02:00", min: "2026-01-01T00:00:00Z"}
+  until: {type: datetime}
+  odd: {type: datetime, default: "2026-01-31T09:00:00.123456Z"}
+  name: {type: string, pattern: "^[a-z]+$", min_length: 2, description: A short name}
+  rows: {type: list}
+workflow:
+  - step: start
+"""
+
+
+def test_an_instant_is_picked_and_keeps_its_zone(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, TIMES)
+    page = Page(browser.get("/playbooks/etl/times?tab=start").text)
+    shown = {name: (page.types[f"value.{name}"], page.fields[f"value.{name}"]) for name in ("since", "until")}
+    assert shown == {"since": ("datetime-local", "2026-01-31T09:00"), "until": ("datetime-local", "")}
+    assert (page.fields["zone.since"], page.fields["zone.until"]) == ("+02:00", "Z")
+    assert page.types["value.odd"] == "text", "no picker has microseconds"
+    assert payload_of(sim, begun_by(send(browser, page.fields, "etl/times"))) == {}
+    typed = {"value.since": "2026-02-01T08:30", "value.until": "2026-02-02T08:30:15", "zone.until": "-05:00"}
+    begun = begun_by(send(browser, page.fields, "etl/times", **typed))
+    assert payload_of(sim, begun) == {
+        "since": "2026-02-01T08:30+02:00",
+        "until": "2026-02-02T08:30:15-05:00",
+    }
+    answer = send(browser, page.fields, "etl/times", **{**typed, "zone.until": "Kyiv"})
+    assert (answer.status_code, Page(answer.text).fields["value.until"]) == (422, "2026-02-02T08:30:15Kyiv")
+
+
+def test_what_is_asked_of_a_value_is_said_beside_its_field(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, TIMES)
+    text = " ".join(Page(browser.get("/playbooks/etl/times?tab=start").text).text.split())
+    assert "at least 2026-01-01T00:00:00Z" in text
+    assert "at least 2 characters, like ^[a-z]+$ A short name" in text
+
+
+def test_all_faults_are_said_at_once_each_at_its_field(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, TIMES)
+    _, fields = form_of(browser, "etl/times")
+    typed = {"value.rows": "[1", "value.name": "X1", "key": "x" * 5000, "labels": "team"}
+    answer = send(browser, fields, "etl/times", **typed)
+    assert answer.status_code == 422
+    for name in typed:
+        fault = re.search(rf'name="{name}"[^>]* aria-invalid.*?<p class="fault" id=', answer.text, re.DOTALL)
+        assert fault is not None, name
+    assert {name: Page(answer.text).fields[name] for name in typed} == typed
+    assert len(inspect.executions(sim.rt, path="etl/times")) == 0
+
+
+def test_an_execution_is_started_again_with_its_inputs(
+    browser: FlaskClient, sim: Simulation, orders: list[str]
+) -> None:
+    given = {**DAY, "limit": 7, "token": "not to be seen", "options": {"deep": [2]}, "dry": False}
+    first = start(sim.rt, StartRequest("etl/orders", payload=given)).execution_id
+    page = browser.get(f"/executions/{first}").text
+    (link,) = re.findall(r'<a href="([^"]+)">start again with these inputs</a>', page)
+    answer = browser.get(unescape(link))
+    fields = Page(answer.text).fields
+    assert (answer.status_code, "not to be seen" in answer.text) == (200, False)
+    assert "Not copied: token" in Page(answer.text).text
+    again = begun_by(send(browser, fields, **{"value.token": "another"}))
+    kept = {name: value for name, value in payload_of(sim, again).items() if name != "token"}
+    assert kept == {name: value for name, value in given.items() if name != "token"}
+    elsewhere = browser.get("/playbooks/examples/doubling", query_string={"tab": "start", "from": first})
+    assert (elsewhere.status_code, "etl/orders" in elsewhere.text) == (404, True)
+
+
+def test_inputs_are_copied_where_none_are_declared(browser: FlaskClient, sim: Simulation) -> None:
+    catalog.register(sim.rt, FREE)
+    given = {"city": "Lviv", "api_key": "not to be seen", "more": [1]}
+    first = start(sim.rt, StartRequest("etl/free", payload=given)).execution_id
+    answer = browser.get("/playbooks/etl/free", query_string={"tab": "start", "from": first})
+    assert "not to be seen" not in answer.text
+    again = begun_by(send(browser, Page(answer.text).fields, "etl/free"))
+    assert payload_of(sim, again) == {"city": "Lviv", "more": [1]}
 
 
 @pytest.mark.parametrize(
@@ -435,7 +537,10 @@ def test_who_may_only_read_has_no_form(closed: Flask, sim: Simulation, orders: l
 
     reader, runner = enter("read"), enter("run:etl/*", "read")
     assert "tab=start" not in reader.get("/playbooks/etl/orders").text
-    assert reader.get("/playbooks/etl/orders?tab=start").status_code == 404
+    refused = reader.get("/playbooks/etl/orders?tab=start")
+    assert refused.status_code == 403
+    assert '<h1 id="dialog-title">Not allowed</h1>' in refused.text
+    assert "no scope `run` for playbook 'etl/orders'" in unescape(refused.text)
     assert "tab=start" not in runner.get("/playbooks/examples/doubling").text
     fields = Page(reader.get("/playbooks/etl/orders").text).fields | {"value.day": "2026-03-02"}
     answer = reader.post("/playbooks/etl/orders?tab=start", data=fields, headers=OWN)

@@ -13,6 +13,8 @@ from flask.testing import FlaskClient
 
 from noetl.facts.logs import LogChunk, LogPosition
 from noetl.testing import Simulation
+from noetl.usecases import catalog
+from noetl.usecases.start import StartRequest, start
 
 from .browsing import Page
 
@@ -123,6 +125,80 @@ def test_a_search_says_where_it_ended(
         page = follow(browser, page, "Search further back")
     assert lines(page) == ["here"]
     assert "looked through" not in page
+
+
+def test_lines_are_narrowed_by_stream_and_by_level(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    say(sim, run, "plain\n")
+    assert 'name="level"' not in look(browser, run), "there are none"
+    say(sim, run, "2026-01-01 INFO well\n2026-01-01 WARN: hot\n")
+    say(sim, run, "ERROR broken\n", "stderr")
+    assert lines(look(browser, run, stream="stderr")) == ["stderr ERROR broken"]
+    assert lines(look(browser, run, level="WARNING")) == ["2026-01-01 WARN: hot", "stderr ERROR broken"]
+    page = look(browser, run, level="INFO", stream="stdout", q="hot")
+    assert lines(page) == ["2026-01-01 WARN: hot"]
+    assert (Page(page).fields["level"], Page(page).fields["stream"]) == ("INFO", "stdout")
+
+
+def test_what_was_printed_is_kept_as_a_text(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    for number in range(3):
+        say(sim, run, f"line {number}\n" * 400, iteration=number)
+    say(sim, run, "oh\n", "stderr")
+    (where,) = re.findall(r'href="([^"]*as=file[^"]*)"', look(browser, run))
+    answer = browser.get(unescape(where))
+    assert answer.mimetype == "text/plain"
+    text = answer.text.splitlines()
+    assert len(text) == 1201, "more than one page has"
+    assert text[0] == f"{NOW.isoformat()} stdout start[0] line 0"
+    assert text[-1] == f"{NOW.isoformat()} stderr start oh"
+    (where,) = re.findall(r'href="([^"]*as=file[^"]*)"', look(browser, run, stream="stderr"))
+    assert browser.get(unescape(where)).text.splitlines() == text[-1:]
+
+
+def test_each_line_says_its_step(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    say(sim, run, "a\n" * 40, iteration=3)
+    page = look(browser, run)
+    assert len(re.findall(r'<td class="where">.*?start\[3\].*?</td>', page, re.DOTALL)) == 40
+
+
+def test_lines_are_wrapped_or_not(browser: FlaskClient, sim: Simulation, run: str) -> None:
+    say(sim, run, "a\n")
+    assert 'class="printed"' in look(browser, run)
+    assert 'class="printed unwrapped"' in look(browser, run, nowrap="1")
+
+
+FAILS = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: fails, path: logs/fails}
+workflow:
+  - step: well
+    tool: {kind: noop}
+    next: odd
+  - step: odd
+    tool:
+      kind: python
+      code: raise ValueError("no <b>money</b>")
+"""
+
+
+def test_the_exception_of_the_step_stands_at_the_end_of_its_logs(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    catalog.register(sim.rt, FAILS)
+    run = start(sim.rt, StartRequest("logs/fails")).execution_id
+    sim.settle()
+    say(sim, run, "before\n", step="odd", run_id="odd#1")
+    message = "no &lt;b&gt;money&lt;/b&gt;"
+
+    def shows(page: str) -> bool:
+        """Below the lines: the head of the page has the error of all of it as well."""
+        return message in page.partition("before")[2]
+
+    assert shows(look(browser, run, step="odd"))
+    assert shows(look(browser, run))
+    assert shows(browser.get(f"/executions/{run}?step=odd&about=logs").text)
+    assert not shows(look(browser, run, q="before"))
+    assert message not in look(browser, run, step="well").partition('class="filters')[2]
 
 
 def test_what_cannot_be_seen_is_made_visible(browser: FlaskClient, sim: Simulation, run: str) -> None:

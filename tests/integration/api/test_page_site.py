@@ -27,7 +27,7 @@ def test_a_page_is_whole_in_itself(browser: FlaskClient, path: str) -> None:
     assert "style=" not in page.text, "the policy forbids it"
     assert not re.findall(r"\son\w+=", page.text), "the policy forbids it"
     loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
-    assert len(loaded) == 9
+    assert len(loaded) == 10
     for file in [*loaded, *re.findall(r'data-worker="([^"]+)"', page.text)]:
         answer = browser.get(file)
         assert answer.status_code == 200, file
@@ -118,6 +118,18 @@ def test_a_token_that_was_revoked_is_forgotten(closed: Flask, sim: Simulation) -
     assert Page(answer.text).fields["next"] == "/?status=failed"
     assert browser.get("/").status_code == 303, "the cookie is gone"
     assert browser.get("/login").status_code == 200
+
+
+def test_a_form_that_is_refused_for_its_token_leads_back_to_its_page(closed: Flask, sim: Simulation) -> None:
+    browser = closed.test_client()
+    made = tokens.create(sim.rt, "alice", ["operate"])
+    sign_in(browser, made.text)
+    form_key = Page(browser.get("/login").text).fields["form_key"]
+    tokens.revoke(sim.rt, made.row.token_id)
+    referrer = {**OWN, "Referer": "http://localhost/executions/7?tab=waits"}
+    answer = browser.post("/act", data={"form_key": form_key, "act": "cancel", "id": "7"}, headers=referrer)
+    assert (answer.status_code, "was revoked" in answer.text) == (401, True)
+    assert Page(answer.text).fields["next"] == "/executions/7?tab=waits"
 
 
 def test_a_token_in_the_address_of_a_page_goes_no_further(closed: Flask, sim: Simulation) -> None:

@@ -101,6 +101,75 @@ def test_values_are_those_that_the_key_takes(completer: Completer, text: str, fo
     assert offered(completer, text) == found
 
 
+IN_TEMPLATES = """\
+inputs:
+  day: {type: date}
+workload:
+  shop: {name: a, city: Kyiv}
+ctx: {total: 0}
+keychain: {token: {kind: static}}
+workflow:
+  - step: load
+    loop: {in: [1], iterator: row}
+    tool:
+      kind: http
+      url: "{{ %s"
+      code: |
+        f"{{ %s"
+  - step: pay
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "there", "not_there"),
+    [
+        ("|", {"workload.day", "load", "ctx.total", "iter.row", "row", "now", "range"}, {"upper", "kind"}),
+        ("workload.|", {"workload.day", "workload.shop", "workload.shop.city"}, {"load", "ctx.total"}),
+        ("1 + workload.shop.|", {"workload.shop.name", "workload.shop.city"}, {"workload.day"}),
+        ("keych|", {"keychain.token"}, {"load"}),
+        ("load }} and {{ p|", {"pay"}, {"load"}),
+        ("load }}|", set(), {"load", "url"}),
+        ("'|", set(), {"load"}),
+    ],
+)
+def test_names_are_offered_within_templates(
+    completer: Completer, typed: str, there: set[str], not_there: set[str]
+) -> None:
+    found = set(offered(completer, IN_TEMPLATES % (typed, "")))
+    assert there <= found
+    assert not found & not_there
+
+
+def test_what_is_chosen_in_a_template_takes_the_place_of_all_of_the_name(completer: Completer) -> None:
+    found = complete(completer, IN_TEMPLATES % ("1 + workload.shop.ci|", ""))
+    assert (found.begin, [one.text for one in found.offers]) == (19, ["workload.shop.city"])
+
+
+def test_filters_are_offered_behind_a_bar(completer: Completer) -> None:
+    text = IN_TEMPLATES % ("load.data | up", "")
+    line = next(number for number, one in enumerate(text.splitlines()) if "url" in one)
+    found = completer.complete(text, line, text.splitlines()[line].index("up") + 2, KNOWN)
+    assert ("upper", "filter") in [(one.label, one.what) for one in found.offers]
+    assert "pay" not in [one.label for one in found.offers]
+
+
+def test_code_is_no_template(completer: Completer) -> None:
+    assert offered(completer, IN_TEMPLATES % ("", "lo|")) == []
+
+
+@pytest.mark.parametrize("kind", ["postgres", "http", "duckdb"])
+def test_other_spellings_of_a_key_come_last(completer: Completer, kind: str) -> None:
+    found = complete(completer, FLOW + f"  - step: a\n    tool:\n      kind: {kind}\n      |").offers
+    others = [one.about.startswith("The same as") for one in found]
+    assert (others[0], others[-1], others) == (False, True, sorted(others))
+
+
+def test_a_tool_begins_with_its_kind(completer: Completer) -> None:
+    found = find(complete(completer, FLOW + "  - step: a\n    to|").offers, "tool")
+    assert found.text == "tool:\n      kind: "
+    assert "python" in offered(completer, FLOW + f"  - step: a\n    {found.text}|")
+
+
 def test_an_item_that_may_be_a_name_or_a_mapping_is_offered_both(completer: Completer) -> None:
     found = complete(completer, FLOW + "  - step: a\n    next:\n      - |\n  - step: b\n").offers
     assert find(found, "when").what == "key"

@@ -15,6 +15,7 @@ from noetl.testing import Simulation
 from noetl.usecases import printed_lines
 from noetl.usecases.printed_lines import (
     FoundLines,
+    LineFilter,
     LinePosition,
     last_lines,
     make_pattern,
@@ -145,20 +146,20 @@ def test_long_lines_fill_a_page(sim: Simulation, run: str, monkeypatch: pytest.M
 
 def test_lines_are_found_in_capitals_or_not_and_counted(sim: Simulation, run: str) -> None:
     add(sim, chunk(run, "It Timed\x1b[0m Out.\nall is well\ntimed out*\nStraße\n"))
-    found = search_lines(sim.rt, run, ALL, make_pattern("TIMED OUT"), 10)
+    found = search_lines(sim.rt, run, ALL, LineFilter(make_pattern("TIMED OUT")), 10)
     assert texts(found) == ["It Timed Out.", "timed out*"]
     assert (found.matched, found.searched, found.is_whole, found.before) == (2, 4, True, None)
-    assert texts(search_lines(sim.rt, run, ALL, make_pattern("out*"), 10)) == ["timed out*"]
-    assert texts(search_lines(sim.rt, run, ALL, make_pattern(".*"), 10)) == []
+    assert texts(search_lines(sim.rt, run, ALL, LineFilter(make_pattern("out*")), 10)) == ["timed out*"]
+    assert texts(search_lines(sim.rt, run, ALL, LineFilter(make_pattern(".*")), 10)) == []
 
 
 def test_more_matches_than_a_page_takes_are_paged(sim: Simulation, run: str) -> None:
     add(sim, *(chunk(run, f"odd {at}\n" if at % 2 else f"even {at}\n") for at in range(20)))
-    found = search_lines(sim.rt, run, ALL, make_pattern("odd"), 4)
+    found = search_lines(sim.rt, run, ALL, LineFilter(make_pattern("odd")), 4)
     assert texts(found) == ["odd 13", "odd 15", "odd 17", "odd 19"]
     assert (found.matched, found.searched) == (10, 20)
     assert found.before is not None
-    found = search_lines(sim.rt, run, ALL, make_pattern("odd"), 4, found.before)
+    found = search_lines(sim.rt, run, ALL, LineFilter(make_pattern("odd")), 4, found.before)
     assert texts(found) == ["odd 5", "odd 7", "odd 9", "odd 11"]
 
 
@@ -167,11 +168,11 @@ def test_a_search_ends_at_its_limit_and_goes_on_from_there(
 ) -> None:
     monkeypatch.setattr(printed_lines, "_ROWS", 3)
     add(sim, chunk(run, "here\n"), *(chunk(run, f"{'x' * 100}\n") for _ in range(30)))
-    found = search_lines(sim.rt, run, ALL, make_pattern("here"), 10, most=1000)
+    found = search_lines(sim.rt, run, ALL, LineFilter(make_pattern("here")), 10, most=1000)
     assert (texts(found), found.matched, found.searched, found.is_whole) == ([], 0, 12, False)
     searched = found.searched
     while not found.is_whole:
-        found = search_lines(sim.rt, run, ALL, make_pattern("here"), 10, found.before, 1000)
+        found = search_lines(sim.rt, run, ALL, LineFilter(make_pattern("here")), 10, found.before, 1000)
         searched += found.searched
     assert (texts(found), searched) == (["here"], 31)
 
