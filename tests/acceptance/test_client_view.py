@@ -29,7 +29,7 @@ from .test_up import left_behind
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.redis]
 
-ENDINGS = budget("NOETL_TEST_ENDINGS", quick=80, full=160, long=20_000)
+ENDINGS = budget("NOETL_TEST_ENDINGS", quick=160, full=320, long=20_000)
 POLLERS = 2
 STREAM = {"Accept": "text/event-stream"}
 
