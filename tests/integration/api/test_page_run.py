@@ -127,6 +127,57 @@ def test_a_past_moment_shows_its_own_failure_and_result(browser: FlaskClient, si
     assert "<h2>Result</h2>" not in look(browser, done, at=4)
 
 
+FAULTY = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: faulty, path: tests/faulty}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = {'rows': [{'x': 1}, {'x': 2}]}"}
+    next: bare
+  - step: bare
+    tool: {kind: noop, result: "{{ start.nothing }}"}
+    next: last
+  - step: last
+    tool: {kind: python, code: "CODE"}
+"""
+
+
+def _run_faulty(sim: Simulation, code: str) -> str:
+    catalog.register(sim.rt, FAULTY.replace("CODE", code))
+    execution_id = start(sim.rt, StartRequest("tests/faulty")).execution_id
+    sim.settle()
+    return execution_id
+
+
+def _assert_in_order(text: str, *parts: str) -> None:
+    places = [text.index(one) for one in parts]
+    assert places == sorted(places)
+
+
+def test_what_failed_and_what_is_warned_of_stand_above_the_steps(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    text = look(browser, _run_faulty(sim, "raise ValueError('no more')"))
+    _assert_in_order(text, "no more", ">Warnings</h2>", 'class="step-rows"')
+    assert re.search(r'<a href="/executions/\d+#warnings">1 warning</a>', text)
+    assert 'id="warnings"' in text
+
+
+def test_the_result_stands_above_the_steps_and_their_values_are_folded(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    text = look(browser, _run_faulty(sim, "result = 'ready'"))
+    _assert_in_order(text, ">Warnings</h2>", "<h2>Result</h2>", 'class="step-rows"', "Results of steps")
+    assert "<details><summary>1 field</summary>" in text
+
+
+def test_what_is_empty_has_no_section(browser: FlaskClient, sim: Simulation) -> None:
+    run = _run_faulty(sim, "result = 'ready'")
+    assert "<h2>Variables</h2>" not in look(browser, run)
+    assert "No variables" in look(browser, run, tab="variables")
+
+
 def test_the_title_leads_to_the_playbook_and_its_editor(browser: FlaskClient, run: str) -> None:
     links = Page(look(browser, run)).links
     assert "/playbooks/tests/branches?version=1" in links
