@@ -13,8 +13,8 @@ from noetl.history.lines import IterationMark, RunLine, Segment, StepLine
 from noetl.ui.charts import say_span
 
 #: Pixels, in the row of a step: where bars begin, and how high they are together.
-TOP: Final = 9
-HEIGHT: Final = 24
+TOP: Final = 4
+HEIGHT: Final = 17
 #: Runs at the same time that are shown each for itself, and runs of one step.
 _TRACKS: Final = 4
 _RUNS: Final = 60
@@ -67,7 +67,7 @@ class Tick:
 
 
 #: What of the width ticks may take: the text of one at the end would stand beyond it.
-_EDGE: Final = 0.97
+_EDGE: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)

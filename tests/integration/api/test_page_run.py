@@ -127,6 +127,19 @@ def test_a_past_moment_shows_its_own_failure_and_result(browser: FlaskClient, si
     assert "<h2>Result</h2>" not in look(browser, done, at=4)
 
 
+def test_steps_that_have_not_run_are_hidden_where_the_address_says_so(browser: FlaskClient, run: str) -> None:
+    assert "hide 1 not run" in look(browser, run)
+    text = look(browser, run, unrun="hidden")
+    assert steps_of(text) == {"start": "done", "more": "done"}
+    assert "show 1 not run" in text
+    assert all("unrun=hidden" in one for one in Page(text).links if "step=" in one)
+
+
+def test_each_step_that_ran_says_how_long(browser: FlaskClient, run: str) -> None:
+    times = re.findall(r'data-time="(\w+)">(.*?)</div>', look(browser, run))
+    assert [step for step, text in times if re.search(r">[\d.]+ m?s<", text)] == ["start", "more"]
+
+
 FAULTY = """\
 apiVersion: noetl.io/v2
 kind: Playbook
