@@ -176,3 +176,14 @@ def test_what_is_shown_stays_where_another_look_is_refused(
     visit.page.get_by_label("Playbook").fill("*/well")
     expect(find_entry(visit.page, runs["failed"])).to_have_count(0)
     await_text(find_entry(visit.page, runs["well"]), "completed")
+
+
+def test_tooltips_say_times_in_the_zone_in_which_cells_do(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url, zone="Asia/Kathmandu")
+    open_list(visit, *runs.values())
+    tooltips = visit.page.locator(".chart title")
+    expect(tooltips.first).to_have_text(re.compile(r"\d\d:\d\d:\d\d: "))
+    assert not [one for one in tooltips.all_text_contents() if "UTC" in one]
+    expect(visit.page.locator("#zone")).to_contain_text("GMT+05:45")
