@@ -58,6 +58,12 @@ def find_time(line: StepLine, now: TimelineMoment) -> StepTime | None:
     return StepTime(spent / _SECOND, now.at - timedelta(milliseconds=spent) if goes_on else None)
 
 
+def find_kept(line: StepLine, now: TimelineMoment) -> str:
+    """The execution from which a step was kept, by its last run; empty where it was not."""
+    begun = _find_begun(line, now)
+    return (begun[-1].kept_from or "") if begun else ""
+
+
 def _end_of(run: RunLine, now: TimelineMoment) -> float:
     if run.end_ms is None or (run.end_version or 0) > now.version:
         return now.at_ms

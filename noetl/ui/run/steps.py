@@ -16,7 +16,7 @@ from noetl.ui.run import drawer, variables, waits
 from noetl.ui.run.bars import TimeBar, TimeScale, draw_bars, status_at
 from noetl.ui.run.graph import ROW, ArcFate, Graph, GraphNode, draw_graph
 from noetl.ui.run.look import RunLook
-from noetl.ui.run.progress import StepTime, TimelineMoment, find_moment, find_time, say_count
+from noetl.ui.run.progress import StepTime, TimelineMoment, find_kept, find_moment, find_time, say_count
 from noetl.ui.values import ShownValue, read_page, show_value
 from noetl.usecases import inspect
 from noetl.usecases.timeline import timeline
@@ -40,7 +40,8 @@ class ShownArc:
 @dataclass(frozen=True, slots=True)
 class ShownStep:
     """A row. `labels` say what the step does; `count` how often it ran, or how far its loop is;
-    `time` how long that took."""
+    `time` how long that took. `kept_from`: it was not run, and what it came to in that execution
+    stands."""
 
     step: str
     status: str
@@ -51,6 +52,7 @@ class ShownStep:
     more_arcs: int
     count: str
     time: StepTime | None
+    kept_from: str
     bars: Sequence[TimeBar]
     report: JsonMap
 
@@ -122,6 +124,7 @@ def _find_rows(
             len(arcs[_ARCS:]),
             say_count(one, now, step.loop),
             find_time(one, now),
+            find_kept(one, now),
             draw_bars(one, scale),
             told.get(node.step, {}),
         )

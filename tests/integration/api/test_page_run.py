@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from noetl.facts.callers import Caller
 from noetl.testing import Simulation
 from noetl.usecases import catalog, control, inspect
+from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.start import StartRequest, start
 
 from .browsing import Page
@@ -189,6 +190,21 @@ def test_what_is_empty_has_no_section(browser: FlaskClient, sim: Simulation) -> 
     run = _run_faulty(sim, "result = 'ready'")
     assert "<h2>Variables</h2>" not in look(browser, run)
     assert "No variables" in look(browser, run, tab="variables")
+
+
+def test_steps_that_a_retry_keeps_say_from_where_in_the_place_of_a_time(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    first = _run_faulty(sim, "raise ValueError('no more')")
+    second = retry(sim.rt, RetryRequest(first)).execution_id
+    sim.settle()
+    text = look(browser, second)
+    kept = f'kept from <a href="/executions/{first}">{first}</a>'
+    assert text.count(kept) == 2, "start and bare"
+    assert len(re.findall(r'<rect class="kept[ "]', text.partition('class="legend')[0])) == 2
+    assert f"<title>start#1: kept from {first}</title>" in text
+    assert re.findall(r'data-time="(\w+)"', text) == ["last"]
+    assert "kept from" not in look(browser, first)
 
 
 def test_the_title_leads_to_the_playbook_and_its_editor(browser: FlaskClient, run: str) -> None:
