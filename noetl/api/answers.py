@@ -358,6 +358,7 @@ class TokenMarking(WireModel):
 
 class StateView(ExecutionView):
     version: int
+    inputs: JsonObject = Field(description="the workload of this execution, in which no secret can be read")
     ctx: JsonObject
     steps: JsonObject
     marking: TokenMarking

@@ -60,7 +60,8 @@ class RunLine:
     are None where it has not.
 
     `segments` are in order, without gaps, and the last one ends with the run. `critical`: it is on
-    the way that the end of the execution waited for (`Timeline.critical`).
+    the way that the end of the execution waited for (`Timeline.critical`). `kept_from` is the
+    execution whose recorded end stands for the run, which took no time here.
     """
 
     run_id: str
@@ -73,6 +74,7 @@ class RunLine:
     segments: Sequence[Segment]
     loop: LoopLine | None
     critical: bool
+    kept_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class RunTrace:
         "_begin",
         "_end",
         "_ended_bits",
+        "_kept_from",
         "_line",
         "_loop",
         "_marks",
@@ -32,9 +33,10 @@ class RunTrace:
         "run_id",
     )
 
-    def __init__(self, run: Run, at: float, cause: str | None) -> None:
+    def __init__(self, run: Run, at: float, cause: str | None, kept_from: str | None = None) -> None:
         self.run_id = run.id
         self.cause = cause
+        self._kept_from = kept_from
         self._step = run.step
         self._status: RunStatus = run.status
         self._begin = (run.version, at)
@@ -104,6 +106,7 @@ class RunTrace:
             self._segments.so_far(at, ended=self.ended),
             loop,
             critical,
+            self._kept_from,
         )
         return self._line
 

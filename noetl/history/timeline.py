@@ -14,6 +14,7 @@ from noetl.engine.run_state import RunStatus
 from noetl.engine.state import State, initial_state
 from noetl.facts import events as e
 from noetl.facts.events import Event
+from noetl.facts.lineage import Reuse
 from noetl.history.lines import ArcLine, StatusChange, StepChange, StepLine, Timeline
 from noetl.history.run_lines import RunTrace
 from noetl.history.statuses import settle_status, status_of_step, statuses_of_steps
@@ -110,9 +111,15 @@ class TimelineFold:
 
     def _begin_run(self, event: Event, fact: e.StepScheduled, at: float) -> None:
         run = self._state.runs[event.draft.run_id or ""]
-        trace = RunTrace(run, at, self._cause(fact.tokens))
+        trace = RunTrace(run, at, self._cause(fact.tokens), self._find_kept(fact.reuse))
         self._runs[run.id] = self._open[run.id] = trace
         self._steps.setdefault(run.step, _StepTrace()).runs.append(trace)
+
+    def _find_kept(self, reuse: Reuse | None) -> str | None:
+        """The execution of which the end of a run is taken over."""
+        if reuse is None or reuse.how != "whole":
+            return None
+        return reuse.execution_id or self._state.source_id
 
     def _cause(self, tokens: Iterable[str]) -> str | None:
         """The run that put the last of these tokens down. What no token fired has begun because all

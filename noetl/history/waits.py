@@ -261,7 +261,7 @@ def _delay(events: list[Event], due_at: str) -> str:
 def _where(here: Evidence, command: e.CommandIssued, reported: list[Event]) -> str:
     held = here.held.get(command.command_id)
     if held is not None and held.owner is not None:
-        until = f" until {held.lease_until:%H:%M:%S} UTC" if held.lease_until else ""
+        until = f" until {held.lease_until:%Y-%m-%d %H:%M:%S} UTC" if held.lease_until else ""
         return f"worker {held.owner} has its command, with a lease{until}"
     worker = next((event.fact.worker for event in reported if isinstance(event.fact, e.StepStarted)), None)
     if worker is not None:

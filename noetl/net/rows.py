@@ -7,7 +7,7 @@ are drawn: a lane belongs to the step that is led to, and arcs to the same step 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -48,11 +48,16 @@ class RowLayout:
     lanes: int
 
 
-def lay_out(net: Net) -> RowLayout:
+def lay_out(net: Net, hidden: Collection[str] = ()) -> RowLayout:
     """The rows of a net: a step stands below those that lead to it, but where it is led back to;
-    branches stay together, and handlers and the final step stand last."""
-    order = {step: row for row, step in enumerate(_order(net))}
-    links = [_Link(one, kind, order[a], order[b]) for one, kind, a, b in _find_links(net)]
+    branches stay together, and handlers and the final step stand last. Steps that are `hidden` have
+    none, nor has what leads to them or away."""
+    order = {step: row for row, step in enumerate(one for one in _order(net) if one not in hidden)}
+    links = [
+        _Link(one, kind, order[a], order[b])
+        for one, kind, a, b in _find_links(net)
+        if a in order and b in order
+    ]
     placing = _Placing(links)
     rows = tuple(StepRow(step, row, placing.place(row)) for step, row in order.items())
     return RowLayout(rows, tuple(placing.wire(one) for one in links), placing.count)

@@ -111,6 +111,21 @@ def _stack(counts: Sequence[tuple[ExecutionStatus, int]], most: int) -> Iterator
         yield BarPart(name, round(bottom, 2), round(height * scale, 2))
 
 
+def say_rate(per_second: float) -> str:
+    """How often something happens, for people: `41/s`, `4.1/s`, `12/min`, `3/h`."""
+    if per_second >= 1:
+        return f"{per_second:,.{int(per_second < 10)}f}/s"
+    return f"{per_second * 60:.0f}/min" if per_second * 60 >= 1 else f"{per_second * 3600:.0f}/h"
+
+
+def say_about(seconds: float) -> str:
+    """A duration that is only estimated: `about 40 s`, `about 3 min`, `about 2 h`, `about 5 d`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return f"about {max(seconds, 1):.0f} s"
+
+
 def say_span(seconds: float) -> str:
     """A duration for people: `0.8 ms`, `42 ms`, `1.42 s`, `3 m 04 s`, `2 h 05 m`, `3 d 04 h`."""
     if seconds < 0.9995:

@@ -12,6 +12,7 @@ from flask import Response, request
 from noetl.errors import BadRequest
 from noetl.ui.charts import HEIGHT, WIDTH, Bar, make_bars
 from noetl.ui.filters import PERIODS, STATUSES, Filters
+from noetl.ui.instants import mark_instants
 from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases import catalog, inspect
 from noetl.usecases.facets import read_facets
@@ -46,6 +47,8 @@ class ShownExecution:
         note = " ".join(note[: LONGEST + 1].split())
         seconds = None if row.status == "pending" else max((end - row.created_at).total_seconds(), 0.0)
         note = note if len(note) <= LONGEST else f"{note[:LONGEST]}…"
+        # What an error says is somebody else's.
+        note = note if row.error is not None else mark_instants(note)
         return cls(row, note, seconds, read_facets(row.labels))
 
     @property

@@ -14,6 +14,7 @@ from noetl.ui.charts import say_span
 from noetl.ui.editor import complete
 from noetl.ui.editor import page as editor
 from noetl.ui.fleet import grouped, operations, retrying
+from noetl.ui.instants import mark_instants, say_instant
 from noetl.ui.playbook import listing as playbook_listing
 from noetl.ui.playbook import page as playbook_page
 from noetl.ui.run import again, page
@@ -36,6 +37,8 @@ def _make_blueprint() -> Blueprint:
     pages.register_error_handler(Unauthenticated, signing.send_to_login)
     pages.register_error_handler(NoetlError, show_error)
     pages.add_app_template_filter(say_span, "span")
+    pages.add_app_template_filter(mark_instants, "instants")
+    pages.add_app_template_filter(say_instant, "instant")
     pages.add_app_template_filter(find_task_name, "task_name")
     routes: tuple[tuple[str, str, str, Any], ...] = (
         ("GET", "/", "index", listing.show_listing),

@@ -398,8 +398,8 @@ def _steps(
 
 
 def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> dict[str, Json]:
-    """`{execution_id, version, status, ctx, steps, marking: {tokens, running}}` as of `version`, or
-    now.
+    """`{execution_id, version, status, inputs, ctx, steps, marking: {tokens, running}}` as of
+    `version`, or now; `inputs` as in `Report`.
 
     Raises as `look` does.
     """
@@ -409,6 +409,7 @@ def state_view(rt: Runtime, execution_id: str, version: int | None = None) -> di
         "execution_id": execution_id,
         "version": state.version,
         "status": here.status(state),
+        "inputs": dict(state.workload),
         "ctx": dict(state.ctx),
         "steps": _steps(state, _as_it_is),
         "marking": _marking(state),

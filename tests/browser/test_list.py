@@ -17,7 +17,7 @@ from .conftest import Look
 from .pages import await_text, find_entry, open_list
 from .playbooks import FAILS, WAITS, WELL
 from .serving import Site
-from .visit import settle
+from .visit import NARROW, settle
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.browser]
 
@@ -176,3 +176,35 @@ def test_what_is_shown_stays_where_another_look_is_refused(
     visit.page.get_by_label("Playbook").fill("*/well")
     expect(find_entry(visit.page, runs["failed"])).to_have_count(0)
     await_text(find_entry(visit.page, runs["well"]), "completed")
+
+
+def test_no_page_is_wider_than_a_small_window(site: Site, look: Look) -> None:
+    name, key = "n" * 120, "k" * 200
+    long = WELL.replace("acceptance/well", f"acceptance/{name}")
+    site.run(long)
+    run = f"/executions/{site.run(long + '# ' + 'x' * 300, key=key)}"
+    diff = f"/playbooks/acceptance/{name}?tab=versions&left=1&right=2"
+    visit = look(site.url, size=NARROW)
+    wide = []
+    for path in (
+        "/",
+        "/playbooks",
+        diff,
+        run,
+        *(f"{run}?tab={one}" for one in ("events", "waits", "source")),
+    ):
+        assert visit.open(path) == 200
+        if visit.page.evaluate("document.documentElement.scrollWidth") > NARROW[0]:
+            wide.append(path[:40] + path[-16:])
+    assert not wide
+
+
+def test_tooltips_say_times_in_the_zone_in_which_cells_do(
+    site: Site, runs: dict[str, str], look: Look
+) -> None:
+    visit = look(site.url, zone="Asia/Kathmandu")
+    open_list(visit, *runs.values())
+    tooltips = visit.page.locator(".chart title")
+    expect(tooltips.first).to_have_text(re.compile(r"\d\d:\d\d:\d\d: "))
+    assert not [one for one in tooltips.all_text_contents() if "UTC" in one]
+    expect(visit.page.locator("#zone")).to_contain_text("GMT+05:45")

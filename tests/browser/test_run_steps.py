@@ -79,7 +79,7 @@ def test_each_step_says_what_became_of_it_and_what_led_there(site: Site, run: st
     visit = look(site.url)
     open_execution(visit, run)
     _await_said(visit.page, "start", "done")
-    _await_said(visit.page, "each", "4 / 4")
+    _await_said(visit.page, "each", "4 of 4")
     _await_said(visit.page, "kept", "workload.n > 2")
     _await_said(visit.page, "dropped", "not run")
     for step, fate in (("kept", "taken"), ("dropped", "missed")):
@@ -88,6 +88,32 @@ def test_each_step_says_what_became_of_it_and_what_led_there(site: Site, run: st
     expect(lines).to_have_count(3)
     expect(visit.page.locator(".wire.taken")).to_have_count(2)
     visit.shoot("run")
+
+
+LONG = head("long") + "".join(
+    f"""
+  - step: {"start" if at == 0 else f"s{at}"}
+    tool: {{kind: noop}}
+    next: s{at + 1}"""
+    for at in range(40)
+).join(["workflow:", "\n  - step: s40\n    tool: {kind: noop}\n"])
+
+
+def test_many_steps_are_low_rows_over_which_the_slider_stays_in_sight(site: Site, look: Look) -> None:
+    visit = look(site.url)
+    open_execution(visit, f"{site.run(LONG)}?step=s40")
+    page = visit.page
+    rows = page.get_by_role("list", name="Steps").get_by_role("listitem")
+    expect(rows).to_have_count(41)
+    heights = rows.evaluate_all("rows => rows.map((row) => row.getBoundingClientRect().height)")
+    assert max(heights) <= 28
+    edges = page.locator(".ticks text").evaluate_all(
+        """texts => [...texts.map((one) => one.getBoundingClientRect().right),
+        document.querySelector("[data-flow]").getBoundingClientRect().right]"""
+    )
+    assert max(edges) == edges[-1], "the labels of the axis stay beside the drawer"
+    rows.last.scroll_into_view_if_needed()
+    expect(_slider(page)).to_be_in_viewport(ratio=1)
 
 
 def test_the_slider_goes_back_and_forth_through_the_log(site: Site, run: str, look: Look) -> None:

@@ -150,10 +150,15 @@ def settle(page: Page) -> None:
 
 
 def window_options(
-    size: tuple[int, int] = WIDE, *, dark: bool = False, scripts: bool = True, still: bool = False
+    size: tuple[int, int] = WIDE,
+    *,
+    dark: bool = False,
+    scripts: bool = True,
+    still: bool = False,
+    zone: str = "UTC",
 ) -> dict[str, Any]:
     """A window as Playwright takes it: its size, whether its user likes it dark, has JavaScript,
-    and wants nothing to move."""
+    and wants nothing to move; and where in the world it is."""
     width, height = size
     return {
         "viewport": {"width": width, "height": height},
@@ -161,5 +166,5 @@ def window_options(
         "java_script_enabled": scripts,
         "reduced_motion": "reduce" if still else "no-preference",
         "locale": "en-GB",
-        "timezone_id": "UTC",
+        "timezone_id": zone,
     }

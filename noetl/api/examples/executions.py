@@ -102,7 +102,7 @@ EXECUTIONS: Final[Mapping[str, Example]] = {
     "GET /api/executions/{execution_id}": in_json(_REPORT),
     "GET /api/executions/{execution_id}/result": in_json(_RESULT),
     "GET /api/executions/{execution_id}/state": in_json(
-        {**_STANDS, "ctx": {}, "steps": _STEPS, "marking": {"tokens": [], "running": []}}
+        {**_STANDS, "inputs": {"n": 2}, "ctx": {}, "steps": _STEPS, "marking": {"tokens": [], "running": []}}
     ),
     "GET /api/executions/{execution_id}/graph": Example(
         answered={"text/vnd.mermaid": "flowchart TD\n  double[double]\n"}

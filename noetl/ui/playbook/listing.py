@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from flask import Response, request
 
 from noetl.ui.charts import say_span
+from noetl.ui.instants import say_instant
 from noetl.ui.site import Visitor, answer, here, is_part, render, share
 from noetl.usecases.playbooks import PlaybookEntry, list_playbooks
 from noetl.usecases.ports import ENDED, ExecutionStatus, RunRow
@@ -30,7 +31,7 @@ def show_run(row: RunRow) -> ShownRun:
     return ShownRun(
         row.execution_id,
         row.status,
-        f"{row.status}{took}, v{row.playbook_version}, {row.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        f"{row.status}{took}, v{row.playbook_version}, {say_instant(row.created_at)}",
     )
 
 

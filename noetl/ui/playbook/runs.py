@@ -13,6 +13,7 @@ from noetl.history.standings import StepStanding
 from noetl.net.model import Net
 from noetl.net.rows import lay_out
 from noetl.ui.charts import say_span
+from noetl.ui.instants import say_instant
 from noetl.ui.playbook.listing import open_query
 from noetl.ui.playbook.look import PlaybookLook
 from noetl.usecases import inspect
@@ -116,7 +117,7 @@ def _say_run(row: ExecutionRow, took: float) -> str:
     verb = "duration" if row.status in ENDED else "for"
     return (
         f"{row.key or row.execution_id}: {row.status}, {verb} {say_span(took)}, started "
-        f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC, v{row.playbook_version}"
+        f"{say_instant(row.created_at)}, v{row.playbook_version}"
     )
 
 

@@ -13,8 +13,8 @@ from noetl.history.lines import IterationMark, RunLine, Segment, StepLine
 from noetl.ui.charts import say_span
 
 #: Pixels, in the row of a step: where bars begin, and how high they are together.
-TOP: Final = 9
-HEIGHT: Final = 24
+TOP: Final = 4
+HEIGHT: Final = 17
 #: Runs at the same time that are shown each for itself, and runs of one step.
 _TRACKS: Final = 4
 _RUNS: Final = 60
@@ -25,6 +25,8 @@ _SHADES: Final = 4
 _FOOT: Final = 6.0
 #: Per cent that a bar is wide at least, so that what was short can be seen and pointed at.
 _LEAST: Final = 0.25
+#: The same of what was kept, and took no time: its hatches are to be seen.
+_KEPT: Final = 2.0
 #: Ticks of the axis, about; and the times between them, from a millisecond to a week.
 _TICKS: Final = 6
 _SECOND: Final = 1_000.0
@@ -40,7 +42,7 @@ _ROUND_MS: Final = (
 )
 
 #: How a bar is drawn: hatched, dotted, or solid in the colour of how it ended.
-BarLook: TypeAlias = Literal["queued", "waiting", "running", "done", "failed", "cancelled", "skipped"]
+BarLook: TypeAlias = Literal["queued", "waiting", "running", "done", "failed", "cancelled", "skipped", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Tick:
 
 
 #: What of the width ticks may take: the text of one at the end would stand beyond it.
-_EDGE: Final = 0.97
+_EDGE: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,10 @@ def _find_tracks(runs: Sequence[RunLine], now_ms: float) -> list[int]:
 
 
 def _draw_run(run: RunLine, scale: TimeScale, y: float, height: float) -> Iterator[TimeBar]:
+    if run.kept_from is not None:
+        x = min(scale.place(run.begin_ms), 100 - _KEPT)
+        yield TimeBar("kept", x, _KEPT, y, height, f"{run.run_id}: kept from {run.kept_from}", run.critical)
+        return
     strip = () if run.loop is None else run.loop.ended
     for segment in run.segments:
         end = scale.total_ms if segment.end_ms is None else segment.end_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -12,16 +12,16 @@ from noetl.net.rows import RowLayout, Wire, WireKind, lay_out
 
 #: Pixels: of a row; from its top to the middle of the mark of its step; from there to the ends of
 #: lines.
-ROW: Final = 46
-MIDDLE: Final = 16
-_GAP: Final = 11
+ROW: Final = 28
+MIDDLE: Final = 14
+_GAP: Final = 9
 #: Pixels between lanes, and between them all where there are many.
 _LANE: Final = 18
 _ALL_LANES: Final = 240
 #: Pixels by which what leads back swings out below its step, twice as far as above the other one.
-_TURN: Final = 16
+_TURN: Final = 8
 #: Pixels of a head of an arrow, and of a stripe that marks a region.
-_HEAD: Final = 4
+_HEAD: Final = 3
 _STRIPE: Final = 4
 
 #: What has become of an arc: it was followed, asked and not followed, or not asked yet.
@@ -70,9 +70,9 @@ class Graph:
     height: float
 
 
-def draw_graph(net: Net) -> Graph:
-    """The picture of a net, whatever becomes of its steps."""
-    layout = lay_out(net)
+def draw_graph(net: Net, hidden: Collection[str] = ()) -> Graph:
+    """The picture of a net, whatever becomes of its steps, but for those that are `hidden`."""
+    layout = lay_out(net, hidden)
     stripes = _find_stripes(net, layout)
     left = 4.0 + (max((one.x for one in stripes), default=-_STRIPE) + _STRIPE)
     pen = _Pen(layout, left + _GAP, min(float(_LANE), _ALL_LANES / max(layout.lanes, 1)))

@@ -18,7 +18,7 @@ from noetl.usecases.ports import ExecutionRow
 
 #: Fields of the address that lead to another place of the page; what filters the content of one tab
 #: is left behind with it.
-_PLACES: Final = ("tab", "at", "step", "run", "iteration")
+_PLACES: Final = ("tab", "at", "step", "run", "iteration", "unrun")
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,13 @@ MOST: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ShownWait:
-    """Something that waits, as the page shows it. `address` leads to the step, where it is one."""
+    """Something that waits, as the page shows it: for `what`, and for the instants `ends`, all of
+    them (`is_all`) or whichever comes first. `address` leads to the step, where it is one."""
 
     who: str
     what: str
+    ends: Sequence[str]
+    is_all: bool
     since: str | None
     until: str | None
     address: str
@@ -41,15 +44,32 @@ class ShownWait:
         if look.at is None:
             sent = (f"noetl execution signal {look.execution_id} {shlex.quote(name)}" for name in signals)
             commands = [*commands_for(look.execution_id, wait), *sent]
-        return cls(who_waits(wait), join_awaited(wait), wait["since"], _find_end(wait), address, commands)
+        instants = [one["due_at"] for one in wait["for"] if is_instant(one)]
+        others = {**wait, "for": [one for one in wait["for"] if not is_instant(one)]}
+        return cls(
+            who_waits(wait),
+            join_awaited(others),
+            instants,
+            wait["mode"] == "all",
+            wait["since"],
+            _find_end(wait),
+            address,
+            commands,
+        )
+
+
+def is_instant(awaited: JsonMap) -> bool:
+    """Whether it comes by itself; an approval only expires then."""
+    return awaited["due_at"] is not None and "approval" not in awaited
 
 
 def _find_end(wait: JsonMap) -> str | None:
     """When it has waited at the latest, where a time says so."""
     moments = [one["due_at"] for one in wait["for"] if one["due_at"]]
-    is_bound = wait["mode"] == "any" or len(wait["for"]) == 1
-    ends = [wait["until"], *(moments if is_bound else ())]
-    return min(filter(None, ends), default=None)
+    is_all = wait["mode"] == "all"
+    is_bound = not is_all or len(moments) == len(wait["for"])
+    last = (max if is_all else min)(moments, default=None) if is_bound else None
+    return min(filter(None, (wait["until"], last)), default=None)
 
 
 def gather(look: RunLook) -> Mapping[str, Any]:

@@ -33,6 +33,19 @@ function show_times(within) {
   for (const one of within.querySelectorAll("time[datetime]")) one.textContent = say_instant(new Date(one.dateTime));
 }
 
+// Tooltips and labels have no elements within: what this system says there is in UTC.
+const UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g;
+const say_local = (text) => text.replace(UTC, (_, day, clock) => say_instant(new Date(`${day}T${clock}Z`)));
+
+function show_tooltips(within) {
+  for (const one of within.querySelectorAll("[data-utc]")) {
+    for (const name of ["title", "aria-label"]) {
+      if (one.hasAttribute(name)) one.setAttribute(name, say_local(one.getAttribute(name)));
+    }
+    if (one.localName === "title") one.textContent = say_local(one.textContent);
+  }
+}
+
 function say_zone(footer) {
   const { timeZone } = ZONE.resolvedOptions();
   const offset = ZONE.formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
@@ -73,6 +86,7 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
 
 function dress(within) {
   show_times(within);
+  show_tooltips(within);
   run_clocks();
   show_chosen();
 }

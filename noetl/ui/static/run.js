@@ -48,7 +48,7 @@ function find_fate({ taken, missed }, version) {
 
 const say_number = (number) => number.toLocaleString("en");
 
-// As `say_count` of the server.
+// As `say_count` of the server, but for how fast a loop goes: that is said of now alone.
 function say_count({ runs }, version) {
   const begun = runs.filter((run) => run.begin_version <= version);
   if (begun.length === 0) return "";
@@ -56,10 +56,18 @@ function say_count({ runs }, version) {
   const said = [];
   if (loop !== null) {
     const [done, failed, cancelled] = [loop.done, loop.failed, loop.cancelled].map((one) => count_until(one, version));
-    said.push(`${say_number(done + failed + cancelled)} / ${say_number(loop.total)}` + (failed ? `, ${say_number(failed)} failed` : ""));
+    said.push(`${say_number(done + failed + cancelled)} of ${say_number(loop.total)}` + (failed ? `, ${say_number(failed)} failed` : ""));
   }
   if (begun.length > 1) said.push(`${begun.length} runs`);
-  return said.join(", ");
+  return said.join(" · ");
+}
+
+// As `find_time` of the server.
+function say_time({ runs }, version) {
+  const begun = runs.filter((run) => run.begin_version <= version);
+  const end_of = (run) => (run.end_version !== null && run.end_version <= version ? run.end_ms : known.at_ms[version - 1]);
+  const spent = begun.reduce((sum, run) => sum + Math.max(end_of(run) - run.begin_ms, 0), 0);
+  return begun.length === 0 ? "" : say_span(spent / 1000);
 }
 
 function change(place, name, value) {
@@ -83,6 +91,9 @@ function show_steps(flow, version) {
   }
   for (const place of flow.querySelectorAll("[data-count]")) {
     say(place, say_count(known.steps[place.dataset.count] ?? { runs: [] }, version));
+  }
+  for (const place of flow.querySelectorAll("[data-time]")) {
+    say(place, say_time(known.steps[place.dataset.time] ?? { runs: [] }, version));
   }
 }
 

@@ -362,6 +362,7 @@ def test_the_state_of_any_version_can_be_seen(client: FlaskClient, sim: Simulati
 
     assert (now["status"], before["status"]) == ("waiting", "pending")
     assert (now["ctx"], before["ctx"]) == ({"total": 4}, {})
+    assert now["inputs"]["wait_for_go"] is True, "what it was started with stands beside what came of it"
     assert [token["step"] for token in now["marking"]["tokens"]] == ["gate"]
     assert before["version"] == 1
 

@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from noetl.facts.callers import Caller
 from noetl.testing import Simulation
 from noetl.usecases import catalog, control, inspect
+from noetl.usecases.retry import RetryRequest, retry
 from noetl.usecases.start import StartRequest, start
 
 from .browsing import Page
@@ -125,6 +126,85 @@ def test_a_past_moment_shows_its_own_failure_and_result(browser: FlaskClient, si
     sim.settle()
     assert "<h2>Result</h2>" in look(browser, done)
     assert "<h2>Result</h2>" not in look(browser, done, at=4)
+
+
+def test_steps_that_have_not_run_are_hidden_where_the_address_says_so(browser: FlaskClient, run: str) -> None:
+    assert "hide 1 not run" in look(browser, run)
+    text = look(browser, run, unrun="hidden")
+    assert steps_of(text) == {"start": "done", "more": "done"}
+    assert "show 1 not run" in text
+    assert all("unrun=hidden" in one for one in Page(text).links if "step=" in one)
+
+
+def test_each_step_that_ran_says_how_long(browser: FlaskClient, run: str) -> None:
+    times = re.findall(r'data-time="(\w+)">(.*?)</div>', look(browser, run))
+    assert [step for step, text in times if re.search(r">[\d.]+ m?s<", text)] == ["start", "more"]
+
+
+FAULTY = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: faulty, path: tests/faulty}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = {'rows': [{'x': 1}, {'x': 2}]}"}
+    next: bare
+  - step: bare
+    tool: {kind: noop, result: "{{ start.nothing }}"}
+    next: last
+  - step: last
+    tool: {kind: python, code: "CODE"}
+"""
+
+
+def _run_faulty(sim: Simulation, code: str) -> str:
+    catalog.register(sim.rt, FAULTY.replace("CODE", code))
+    execution_id = start(sim.rt, StartRequest("tests/faulty")).execution_id
+    sim.settle()
+    return execution_id
+
+
+def _assert_in_order(text: str, *parts: str) -> None:
+    places = [text.index(one) for one in parts]
+    assert places == sorted(places)
+
+
+def test_what_failed_and_what_is_warned_of_stand_above_the_steps(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    text = look(browser, _run_faulty(sim, "raise ValueError('no more')"))
+    _assert_in_order(text, "no more", ">Warnings</h2>", 'class="step-rows"')
+    assert re.search(r'<a href="/executions/\d+#warnings">1 warning</a>', text)
+    assert 'id="warnings"' in text
+
+
+def test_the_result_stands_above_the_steps_and_their_values_are_folded(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    text = look(browser, _run_faulty(sim, "result = 'ready'"))
+    _assert_in_order(text, ">Warnings</h2>", "<h2>Result</h2>", 'class="step-rows"', "Results of steps")
+    assert "<details><summary>1 field</summary>" in text
+
+
+def test_what_is_empty_has_no_section(browser: FlaskClient, sim: Simulation) -> None:
+    run = _run_faulty(sim, "result = 'ready'")
+    assert "<h2>Variables</h2>" not in look(browser, run)
+    assert "No variables" in look(browser, run, tab="variables")
+
+
+def test_steps_that_a_retry_keeps_say_from_where_in_the_place_of_a_time(
+    browser: FlaskClient, sim: Simulation
+) -> None:
+    first = _run_faulty(sim, "raise ValueError('no more')")
+    second = retry(sim.rt, RetryRequest(first)).execution_id
+    sim.settle()
+    text = look(browser, second)
+    kept = f'kept from <a href="/executions/{first}">{first}</a>'
+    assert text.count(kept) == 2, "start and bare"
+    assert len(re.findall(r'<rect class="kept[ "]', text.partition('class="legend')[0])) == 2
+    assert f"<title>start#1: kept from {first}</title>" in text
+    assert re.findall(r'data-time="(\w+)"', text) == ["last"]
+    assert "kept from" not in look(browser, first)
 
 
 def test_the_title_leads_to_the_playbook_and_its_editor(browser: FlaskClient, run: str) -> None:

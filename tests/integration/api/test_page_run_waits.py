@@ -28,11 +28,21 @@ def run(sim: Simulation) -> str:
 
 def test_what_waits_says_what_helps(browser: FlaskClient, run: str) -> None:
     said = Page(page := look(browser, run, "waits")).text
-    assert "signal 'paid' or" in said
+    assert "signal 'paid', until 2" in said
     assert f"noetl execution signal {run} paid" in said
     assert "this is what it waits for" in said
     assert any("step=wait" in one for one in Page(page).links)
     assert re.search(r'tab=waits"[^>]*>Waits <span class="muted">1<', page)
+
+
+def test_instants_that_are_waited_for_are_said_as_all_times_are(
+    browser: FlaskClient, sim: Simulation, run: str
+) -> None:
+    page = look(browser, run, "waits")
+    table = page[page.index('class="waits"') :].partition("</table>")[0]
+    assert table.count("<time datetime") == 3, "for, since, until"
+    assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\d(.)\d", Page(page).text))
+    assert re.search(r"waits for signal \S+ or <time datetime", browser.get("/").text)
 
 
 def test_as_of_a_version_it_waits_for_what_it_waited_for(
@@ -41,7 +51,7 @@ def test_as_of_a_version_it_waits_for_what_it_waited_for(
     head = len(sim.events(run))
     pay(sim, run)
     said = Page(look(browser, run, "waits", at=head)).text
-    assert "signal 'paid' or" in said
+    assert "signal 'paid', until 2" in said
     assert "noetl execution signal" not in said
     assert "Nothing to wait for." in Page(look(browser, run, "waits", at=3)).text
 

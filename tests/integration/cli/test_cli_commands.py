@@ -253,7 +253,7 @@ def test_events_are_reported_in_order_and_by_type(cli: Cli, failed: str) -> None
 
 def test_replay_shows_what_was_true(cli: Cli, failed: str) -> None:
     view = json.loads(cli("execution", "replay", failed, "--json").out)
-    assert set(view) == {"execution_id", "version", "status", "ctx", "steps", "marking"}
+    assert set(view) == {"execution_id", "version", "status", "inputs", "ctx", "steps", "marking"}
     assert (view["status"], view["marking"]) == ("failed", {"tokens": [], "running": []})
     early = json.loads(cli("execution", "replay", failed, "--at", "5", "--json").out)
     assert (early["version"], early["status"]) == (5, "running")

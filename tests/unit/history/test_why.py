@@ -96,7 +96,7 @@ def test_a_command_is_in_its_queue_until_a_worker_has_it() -> None:
     with sim.rt.store.begin() as tx:
         tx.commands.claim(f"{run}/start#1/-/1", "io@host", sim.now, sim.now.replace(hour=1), 3)
     assert explained(sim, run)["start"].why == (
-        "It runs: worker io@host has its command, with a lease until 01:00:00 UTC."
+        f"It runs: worker io@host has its command, with a lease until {sim.now:%Y-%m-%d} 01:00:00 UTC."
     )
 
 

@@ -56,6 +56,12 @@ def test_arcs_to_one_step_share_a_lane_so_that_many_handled_failures_stay_narrow
     assert {wire.lane for wire in layout.wires if layout.rows[wire.end].step == "rescue"} == {1}
 
 
+def test_steps_that_are_hidden_have_no_row_and_no_lines() -> None:
+    layout = lay_out(_net([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]), {"c"})
+    assert _shown(layout) == ["0 a", "0 b", "0 d"]
+    assert [(wire.begin, wire.end) for wire in layout.wires] == [(0, 1), (1, 2)]
+
+
 def test_what_leads_back_has_a_lane_beside_the_steps_between() -> None:
     layout = lay_out(_net([("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]))
     assert [row.step for row in layout.rows] == ["a", "b", "c", "d"]

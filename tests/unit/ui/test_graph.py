@@ -25,8 +25,8 @@ def _net(*regions: Region) -> Net:
 
 def _ends(path: str) -> tuple[float, float]:
     """Where the point of its arrow is."""
-    x, y, *_ = re.findall(r"M([-\d.]+) ([-\d.]+)l4 4", path)[-1]
-    return float(x) + 4, float(y) + 4
+    x, y, *_ = re.findall(r"M([-\d.]+) ([-\d.]+)l3 3", path)[-1]
+    return float(x) + 3, float(y) + 3
 
 
 def test_each_step_has_a_row_of_the_same_height() -> None:
@@ -47,7 +47,7 @@ def test_arrows_end_above_the_step_that_they_mean() -> None:
     nodes = {one.step: one for one in graph.nodes}
     for line in graph.lines:
         x, y = _ends(line.path)
-        assert (x, y) == (nodes[line.target].x, nodes[line.target].y - 11)
+        assert (x, y) == (nodes[line.target].x, nodes[line.target].y - 9)
 
 
 def test_everything_is_inside_of_the_picture() -> None:
