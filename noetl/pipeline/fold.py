@@ -149,6 +149,8 @@ def _end_call(
         over=fact.request is None,
         truncated=fact.truncated,
         delay=fact.delay,
+        # Whatever comes round again meets one of these, sooner or later.
+        earlier=calls.earlier if fact.call & (fact.call - 1) else fact.request or {},
     )
     if program.behind(progress.pc) == progress.pc + 1:
         return _after_call(settled, progress.pc, calls)

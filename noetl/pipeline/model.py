@@ -223,6 +223,8 @@ class Calls:
     over: bool = False
     truncated: bool = False
     delay: float = 0.0
+    #: The request of an earlier call: of the one behind the first, second, fourth, eighth… of them.
+    earlier: JsonMap = field(default_factory=dict)
     #: What `PipelineProgress` had when the first call ended: its `last`, and its `ends`.
     before: Outcome | None = None
     ends: int = 0

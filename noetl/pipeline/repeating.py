@@ -97,6 +97,8 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
     if follows:
         first = read_seconds("delay", repeat.delay, answer.in_rules, answer.load)
         delay = grown(first, repeat.backoff, number)
+    elif wanted is not None:
+        answer.warnings.append(_truncation(repeat, number))
     return TaskCallDone(
         task.name,
         number,
@@ -107,6 +109,14 @@ def call_end(task: Task, repeat: Repeat, calls: Calls, answer: CallAnswer, outco
         delay,
         outcome.meta,
         outcome.extras,
+    )
+
+
+def _truncation(repeat: Repeat, number: int) -> str:
+    key = "max" if repeat.pages is None else "max_pages"
+    return (
+        f"The last answer asks for another {repeat.call}, and `{key}` of `{repeat.key}` allows {number}: "
+        "what would follow is left out."
     )
 
 
@@ -173,10 +183,12 @@ def _collect_call(task: Task, repeat: Repeat, answer: CallAnswer) -> Json:
 
 
 def _items(answer: CallAnswer, path: str) -> list[Json]:
-    """The items of a page. Raises TemplateError where there is no list."""
-    found = _at(_mapping(answer.result).get("data"), path, _MISSING)
-    if isinstance(found, list):
-        return found
+    """The items of a page: none where it, or its body, is null. Raises TemplateError where there is
+    no list."""
+    body = _mapping(answer.result).get("data")
+    found = None if body is None else _at(body, path, _MISSING)
+    if found is None or isinstance(found, list):
+        return found or []
     what = "is undefined" if found is _MISSING else "is no list, which pages are made of"
     raise TemplateError(f"'output.data{_subscripts(path)}' {what}.")
 

@@ -1,4 +1,4 @@
-"""Pages that do not move: a service that gives the same one for ever."""
+"""Pages that do not move: a service that gives the same ones for ever."""
 
 from __future__ import annotations
 
@@ -40,5 +40,7 @@ def refuse_standstill(
         raise LimitExceeded(f"{name} {number} leads to itself: {advice}.")
     # An answer to what a call brings along may be the same each time.
     is_page = repeat.pages is not None or changed <= _ASKING
+    if is_page and calls.earlier and requests[1] == open_references(calls.earlier, load):
+        raise LimitExceeded(f"{name} {number} leads back to one before it: {advice}.")
     if is_page and kept and calls.parts and kept == open_references(calls.parts[-1], load):
         raise LimitExceeded(f"{name} {number} is the same as {name} {calls.count}, and not empty: {advice}.")

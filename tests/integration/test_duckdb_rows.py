@@ -99,6 +99,16 @@ def test_an_upsert_changes_what_is_there_and_the_last_of_a_key_wins(tool: DuckDb
     assert [row["n"] for row in rows(tool, "from t order by id")] == ["new", EVIL, "stays"]
 
 
+def test_null_does_not_empty_a_table(tool: DuckDb) -> None:
+    run(tool, "create table t (id int); insert into t values (1)")
+    assert "`rows` is null, and `mode: replace` would empty" in str(
+        refused(tool, table="t", rows=None, mode="replace")
+    )
+    assert rows(tool, "select count(*) n from t") == [{"n": 1}]
+    run(tool, table="t", rows=[], mode="replace")
+    assert rows(tool, "select count(*) n from t") == [{"n": 0}]
+
+
 @pytest.mark.parametrize("mode", ["insert", "replace"])
 def test_rows_are_written_all_or_none(tool: DuckDb, mode: str) -> None:
     run(tool, "create table t (id int); insert into t values (1)")

@@ -219,6 +219,33 @@ def test_the_body_of_an_error_is_cut(server: Server, tool: Http) -> None:
     assert refused(tool, server.url + "/").extras["http"]["body"] == "x" * 4096
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "cause"),
+    [
+        ("{}".encode("utf-16"), {}, "it is not UTF-8."),
+        (b"\x8b\x00\xff", {"Content_Encoding": "br"}, "it came encoded as 'br', which was not asked for."),
+    ],
+)
+def test_json_that_cannot_be_read_says_why(
+    server: Server, tool: Http, body: bytes, headers: dict[str, str], cause: str
+) -> None:
+    server.routes["/"] = lambda h: h.answer(body, content_type="application/json", **headers)
+
+    assert refused(tool, server.url + "/").message.endswith(f"JSON, but its body is none: {cause}")
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/x-ndjson", "application/jsonl; charset=utf-8", "application/json-seq"]
+)
+@pytest.mark.parametrize("body", ['{"a": 1}\n', '{"a": 1}\n{"a": 2}\n'])
+def test_a_document_for_each_line_is_text_however_many_there_are(
+    server: Server, tool: Http, kind: str, body: str
+) -> None:
+    server.routes["/"] = lambda h: h.answer(body.encode(), content_type=kind)
+
+    assert call(tool, server.url + "/").result["data"] == body
+
+
 def test_json_that_is_not_one_is_the_servers_error(server: Server, tool: Http) -> None:
     server.routes["/"] = lambda h: h.answer(b"{oops", content_type="application/json")
     server.routes["/deep"] = lambda h: h.answer(b"[" * 200_000, content_type="application/json")

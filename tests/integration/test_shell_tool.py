@@ -155,6 +155,8 @@ def test_long_output_is_cut_at_a_megabyte_and_said_so(registry: Registry) -> Non
     outcome = run(registry, command="head -c 30000000 /dev/zero | tr '\\0' x")
     assert (len(outcome.result["stdout"]), outcome.result["truncated"]) == (1024 * 1024, True)
     assert (outcome.meta["truncated"], outcome.meta["stdout_bytes"]) == (True, 30_000_000)
+    (warning,) = outcome.meta["warnings"]
+    assert warning.startswith("`stdout` is cut: the task wrote 30,000,000 bytes")
 
 
 #: Leaves two processes behind, and their ids in a file that is there when both are.

@@ -81,6 +81,40 @@ def sqlite(services: Services, command: str, **config: Any) -> Any:
     return done.result["rows"]
 
 
+@pytest.mark.parametrize("source", [{"kind": "result", "ref": []}, {"kind": "file", "file": "none.json"}])
+@pytest.mark.parametrize(
+    "database", ["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def test_rows_that_did_not_come_leave_a_table_as_it_is_or_empty_it(
+    tool: Transfer, services: Services, tmp_path: Path, source: Any, database: str
+) -> None:
+    (tmp_path / "base" / "none.json").write_text("[]")
+    place = {"auth": "db"} if database == "postgres" else {"database": f"x.{database}"}
+    table = {"kind": database, **place, "table": "t"}
+    moved(tool, {"kind": "result", "ref": [{"id": 1}]}, {**table, "create": True, "key": "id"}, "first")
+
+    def left() -> Any:
+        return moved(tool, table, {"kind": "result"}, f"left {len(keys)}")["rows"]
+
+    keys = list[str]()
+    for mode, rows in [("append", 1), ("upsert", 1), ("replace", 0)]:
+        keys.append(mode)
+        outcome = transferred(tool, source, {**table, "mode": mode, "key": "id"}, mode)
+        assert (outcome.result["rows"], outcome.result["columns"], left()) == (0, [], rows)
+        assert "warnings" not in outcome.meta
+
+
+def test_of_rows_that_did_not_come_no_table_is_made(tool: Transfer, services: Services) -> None:
+    target = {"kind": "sqlite", "database": "x.sqlite", "table": "t", "create": True}
+    outcome = transferred(tool, {"kind": "result", "ref": []}, target)
+    assert "the table is not made where it is missing" in "".join(outcome.meta["warnings"])
+    assert sqlite(services, "select count(*) n from sqlite_schema where name = 't'") == [{"n": 0}]
+    assert (
+        "There is no table 't'"
+        in refused(tool, {"kind": "result", "ref": []}, {**target, "create": False}).message
+    )
+
+
 def duckdb(services: Services, command: str) -> Any:
     done = DuckDb(services).run(order("x"), DuckDbConfig(database="x.duckdb", command=command))
     assert isinstance(done, Outcome)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from rich.cells import cell_len
 
 from noetl.dsl.problems import Code, Problem
+from noetl.dsl.read.line_ends import split_lines
 
 #: Problems of one code that are shown of one file.
 MAX_SHOWN = 20
@@ -36,10 +37,10 @@ def render_problems(problems: Iterable[Problem], source_text: str | None = None)
 def render(problem: Problem, source_text: str | None = None) -> str:
     """The text form; with `source_text` also the line of the source and a caret below the
     column."""
-    lines = [] if source_text is None else source_text.splitlines()
+    lines = [] if source_text is None else split_lines(source_text)
     if not 1 <= problem.line <= len(lines):
         return str(problem)
-    line = lines[problem.line - 1].replace("\t", " ")
+    line = lines[problem.line - 1].rstrip("\r\n").replace("\t", " ")
     at = problem.column - 1
     start = max(0, at - _BEFORE + 1)
     caret = " " * cell_len(line[start:at])

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from noetl.dsl.read.compose import Mark
+from noetl.dsl.read.line_ends import split_lines
 
 #: Characters of a folded or escaped text that are followed one by one; of what lies behind only the
 #: text is named.
@@ -109,8 +110,7 @@ def _next(written: str, at: int, wanted: str, *, escapes: bool) -> tuple[int, in
 
 @lru_cache(maxsize=8)
 def _line_starts(document: str) -> tuple[int, ...]:
-    lines = document.splitlines(keepends=True)
-    return (0, *accumulate(map(len, lines)))
+    return (0, *accumulate(map(len, split_lines(document))))
 
 
 def _index(starts: tuple[int, ...], line: int, column: int, size: int) -> int:

@@ -26,7 +26,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from yaml import scan
 
 from noetl.dsl.problems import Path
-from noetl.dsl.read.compose import LOADER
+from noetl.dsl.read.line_ends import LOADER
 from noetl.dsl.read.origins import origin
 from noetl.dsl.read.scalars import plain
 from noetl.dsl.read.source import Source, read

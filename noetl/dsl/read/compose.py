@@ -11,12 +11,11 @@ import yaml
 from yaml import events
 
 from noetl.dsl.problems import Code, quote_value
+from noetl.dsl.read.line_ends import parse
 from noetl.dsl.read.scalars import TAG, ScalarFault, plain, read_tagged, tag_text
 from noetl.dsl.read.yaml_faults import explain
 from noetl.facts.json import Json
 
-#: The C parser is ten times faster; wheels without it still work.
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -114,7 +113,7 @@ class Composer:
 
     def _events(self) -> Iterator[events.Event]:
         try:
-            yield from yaml.parse(self._text, Loader=LOADER)
+            yield from parse(self._text)
         except yaml.MarkedYAMLError as error:
             what, hint, at = explain(error, self._text)
             place = _mark(at) if at else START

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import yaml
 
+from noetl.dsl.read.line_ends import ENDS_OF_1_1
 from noetl.dsl.read.scalars import ScalarFault, plain
 from noetl.facts.json import Json
 
@@ -25,8 +26,15 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None if _stays(text) else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
+
+
+def _style(text: str) -> str | None:
+    if ENDS_OF_1_1.intersection(text):
+        return '"'  # the printer would break lines at them; here it escapes them
+    if "\n" in text:
+        return "|"
+    return None if _stays(text) else '"'
 
 
 def _stays(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import yaml
 from yaml import events
 
-from noetl.dsl.read.compose import LOADER
+from noetl.dsl.read.line_ends import parse
 
 Stream: TypeAlias = Iterator[events.Event]
 
@@ -19,7 +19,7 @@ def read_path(text: str) -> str | None:
     The rest of the text may be anything: whether it is a playbook is the compiler's question.
     """
     try:
-        return _path(yaml.parse(text, Loader=LOADER))
+        return _path(parse(text))
     except (yaml.YAMLError, ValueError):
         # The pure-Python parser lets ValueError escape from impossible \U escapes.
         return None

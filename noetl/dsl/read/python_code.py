@@ -70,7 +70,7 @@ def templates_between(code: str) -> Templates:
 def _spans(code: str) -> tuple[list[Span], list[Span]]:
     """Literals and comments, as far as the code can be read."""
     starts = [0]
-    for line in code.splitlines(keepends=True):
+    for line in io.StringIO(code):
         starts.append(starts[-1] + len(line))
     literals, comments, opened = list[Span](), list[Span](), list[int]()
     # What follows what cannot be read is not looked at.

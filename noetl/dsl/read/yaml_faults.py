@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from noetl.dsl.read.line_ends import split_lines
+
 _ONLY_A_KEY: Final = re.compile(r"\s*(?:-\s+)*[\w.-]+\s*\Z")
 #: The parser says these of where it gave up; what has to be mended is where it began.
 _BEGUN: Final = ("a quoted scalar found unexpected end", "could not find expected ':'")
@@ -40,8 +42,7 @@ def _around(text: str, mark: Any) -> tuple[str, str]:
     """What stands before the mark in its line, and the character at it."""
     if mark is None:
         return "", ""
-    # YAML knows line ends that `splitlines` splits at as well.
-    lines = text.splitlines()
+    lines = split_lines(text)
     line = lines[mark.line] if mark.line < len(lines) else ""
     return line[: mark.column], line[mark.column : mark.column + 1]
 

@@ -202,6 +202,11 @@ def _outcome(reply: RunnerReply, *, several: bool) -> Outcome:
     }
     if "truncated" in meta:
         result["truncated"] = True
+    if reply.stdout.truncated:
+        meta["warnings"] = [
+            f"`stdout` is cut: the task wrote {reply.stdout.size:,} bytes, more than a result holds; let it "
+            "write them into a file."
+        ]
     if status == 0:
         return succeeded(result, meta)
     which = f"Command {reply.value['command'] + 1}" if several else "The command"

@@ -104,6 +104,13 @@ def write_of(config: SqlConfig, results: Results | None = None) -> TableWrite | 
     are written. Raises ToolError(client_error)."""
     if config.table is None:
         return None
+    if config.rows is None and config.mode == "replace":
+        # A misspelt name is null as well.
+        raise _unusable(
+            "`rows` is null, and `mode: replace` would empty the table: correct the name that it reads, or "
+            "hand over an empty list if that is meant.",
+            "BadRows",
+        )
     rows = _rows(config.rows, results)
     columns = _columns(rows)
     for name in (*columns, *config.keys):

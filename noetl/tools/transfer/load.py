@@ -128,7 +128,9 @@ class Loader(ABC):
         self.notes: set[str] = set()
         key = target.keys if target.mode == "upsert" else ()
         self.write = TableWrite(table_of(target.table), target.mode, [], staged.names, key, missing="null")
-        if missing := next((name for name in target.keys if name not in staged.names), None):
+        # Of rows that did not come nobody knows the columns.
+        absent = [name for name in target.keys if name not in staged.names] if staged.names else []
+        if missing := next(iter(absent), None):
             raise ToolError(
                 "client_error",
                 f"`key` names the column '{missing}', which is not transferred.",
@@ -170,7 +172,7 @@ class Loader(ABC):
 
     def create_table(self) -> None:
         """Makes the target's table where it is missing and wanted, with `key` unique."""
-        if not self.target.create:
+        if not self.target.create or not self.staged.names:
             return
         columns = [
             f"{quote(name)} {self.type_of(column.type)}"

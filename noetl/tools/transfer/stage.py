@@ -53,6 +53,8 @@ FORMATS: Final[Mapping[str, str]] = {
 }
 #: Keys of a source that only CSV has.
 _OF_CSV: Final = {"encoding", "on_bad_line"}
+#: Stands in a table of which nothing is known, as one has to have a column.
+_NO_COLUMN: Final = "value"
 #: The call of another tool that yields the rows, and its configuration.
 _Work: TypeAlias = tuple[Tool, ToolConfig]
 
@@ -93,10 +95,12 @@ class TransferDeadline:
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """The reference to a table with the rows of a source, and what was left out of them."""
+    """The reference to a table with the rows of a source, and what was left out of them. With
+    `is_nothing` there were no rows, and nothing said which columns they would have had."""
 
     reference: JsonMap
     warnings: tuple[str, ...] = ()
+    is_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class SourceReader:
         """The rows as a Parquet table; Later where a database is in use. Raises ToolError."""
         if isinstance(source, ResultSource) and is_parquet(source.ref):
             return StagedRows(source.ref)
+        if isinstance(source, ResultSource) and source.ref == []:
+            return self._spool(call, [])
         if isinstance(source, FileSource) and (form := self._format(call, source)) != "parquet":
             return self._file(call, source, form, deadline)
         tool, config = self._work(call, source)
@@ -194,15 +200,20 @@ class SourceReader:
 
     def _spool(self, call: Call, rows: Iterable[Mapping[str, Json]]) -> StagedRows:
         shelf, names, notes = self._shelf(call), dict[str, None](), set[str]()
+        is_nothing = True
         with contextlib.closing(RowSpool(shelf, [])) as spool:
             for row in rows:
+                is_nothing = False
                 for name in row:
                     if name not in names:
                         names[name] = None
                         spool.add_column(name)
                 spool.add([[row.get(name) for name in names]], notes)
-            _check_names(list(names), shelf)
-            return StagedRows(spool.store(), tuple(sorted(notes)))
+            if is_nothing:
+                spool.add_column(_NO_COLUMN)
+            else:
+                _check_names(list(names), shelf)
+            return StagedRows(spool.store(), tuple(sorted(notes)), is_nothing)
 
     def _shelf(self, call: Call) -> TableStore:
         shelf = shelf_of(call, self.services)

@@ -35,6 +35,7 @@ from noetl.tools.transfer.config import (
     PostgresTarget,
     ResultTarget,
     TableTarget,
+    Target,
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
@@ -86,6 +87,9 @@ class Transfer(Tool):
     `noetl_ledger`. A transfer that is cut off, by an error, a deadline or `kill -9`, goes on behind
     its last chunk with the same rows; one that is made again under the same idempotency key does
     nothing. Others see the chunks as they are committed.
+
+    An empty list is no rows, of which nobody knows the columns: `append` and `upsert` leave the
+    table as it is, `replace` empties it, and `create` does not make it, with a warning.
 
     Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
     shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
@@ -162,7 +166,7 @@ class Transfer(Tool):
             known: str | None = checkpoint.get("staged")
             if known:
                 came: StagedRows | Later = StagedRows(
-                    json.loads(known), tuple(checkpoint.get("warnings", ()))
+                    json.loads(known), tuple(checkpoint.get("warnings", ())), bool(checkpoint.get("nothing"))
                 )
             else:
                 inner = replace(call, checkpoint=checkpoint.get("source"))
@@ -170,7 +174,11 @@ class Transfer(Tool):
             if isinstance(came, Later):
                 return Later(came.seconds, {"source": came.checkpoint})
             # As text: references in what a tool is handed are opened.
-            again = {"staged": json.dumps(came.reference), "warnings": list(came.warnings)}
+            again: JsonMap = {
+                "staged": json.dumps(came.reference),
+                "warnings": list(came.warnings),
+                **({"nothing": True} if came.is_nothing else {}),
+            }
             if known is None and _rows(came.reference) > config.chunk_rows:
                 # What is read is in the log before the first of several chunks is written.
                 return Later(0.0, again)
@@ -196,7 +204,7 @@ class Transfer(Tool):
             folder = Path(stack.enter_context(scratch_folder(shelf_of(call, self.services))))
             path = stack.enter_context(results.file(reference)).resolve()
             reader = stack.enter_context(open_scratch_database(folder))
-            staged = _describe(reader, path, reference, config)
+            staged = _describe(reader, path, came, config)
             done = TransferMark(staged.sha256, staged.rows, staged.rows, 1)
             match config.target:
                 case FileTarget() as target:
@@ -205,10 +213,14 @@ class Transfer(Tool):
                         write_file(reader, staged, path, target.format)
                 case ResultTarget():
                     pass
+                case target if came.is_nothing and target.create and target.mode != "replace":
+                    pass  # there are no columns to make the table with
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
                     done = loader.load(config.chunk_rows, deadline)
                     notes |= loader.notes | rounded_numbers(reader, staged, loader.plan)
+        if came.is_nothing and (left := _left_without_columns(config.target)):
+            notes.add(f"No rows came, and nothing says which columns they would have: {left}.")
         result: dict[str, Json] = {
             "rows": done.total,
             "row_count": done.total,
@@ -262,13 +274,25 @@ def _describe_end(end: Json) -> str:
     return " ".join(filter(None, (effects.one_line(end.get("kind")), named))) + table
 
 
+def _left_without_columns(target: Target) -> str:
+    """What becomes of a target that needs columns; empty where it has its own."""
+    match target:
+        case FileTarget() | ResultTarget():
+            return "what was written has a column `value` in their place"
+        case _:
+            return "the table is not made where it is missing" if target.create else ""
+
+
 def _rows(reference: JsonMap) -> int:
     return int(reference["meta"]["rows"])
 
 
 def _describe(
-    reader: DuckDBPyConnection, path: Path, reference: JsonMap, config: TransferConfig
+    reader: DuckDBPyConnection, path: Path, came: StagedRows, config: TransferConfig
 ) -> StagedTable:
+    sha256 = str(came.reference["meta"]["sha256"])
+    if came.is_nothing and isinstance(config.target, TableTarget):
+        return StagedTable(path, sha256, 0, (), ())
     described = reader.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     columns, names = choose_columns([Column(str(row[0]), str(row[1])) for row in described], config.columns)
-    return StagedTable(path, str(reference["meta"]["sha256"]), _rows(reference), columns, names)
+    return StagedTable(path, sha256, _rows(came.reference), columns, names)

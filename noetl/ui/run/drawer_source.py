@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import Final
 
+from noetl.dsl.read.line_ends import split_lines
 from noetl.errors import NotFound
 from noetl.facts.outcome import ErrorInfo
 from noetl.ui.run.look import RunLook
@@ -32,7 +33,7 @@ def read_lines(look: RunLook, error: ErrorInfo | None) -> Sequence[SourceLine]:
         found = catalog.playbook(look.visitor.rt, look.row.path, look.row.playbook_version)
     except NotFound:
         return ()
-    lines, at = found.content.splitlines(), error.line
+    lines, at = [line.rstrip("\r\n") for line in split_lines(found.content)], error.line
     if at > len(lines):
         return ()
     first = max(1, at - _AROUND)

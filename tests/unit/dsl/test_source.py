@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl.problems import Code
+from noetl.dsl.read.dump import dump
 from noetl.dsl.read.source import read
 from tests.effort import calls
 
@@ -172,3 +173,23 @@ def test_a_duplicate_key_names_both_lines() -> None:
 def test_faults_after_which_reading_can_go_on_are_reported_together() -> None:
     codes = {problem.code for problem in read("a: .nan\na: 1\n~: 2\nb: !!set {}\n", "f").problems}
     assert codes == {Code.NUMBER, Code.DUPLICATE_KEY, Code.KEY_TYPE, Code.TAG}
+
+
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])
+def test_signs_that_ended_lines_in_yaml_1_1_are_text(sign: str) -> None:
+    text = f'a: |\n  one{sign}two\nb{sign}: x{sign}y # and{sign}on\nc: ["{sign}", z]\n'
+    source = read(text, "f")
+    assert source.data == {"a": f"one{sign}two\n", f"b{sign}": f"x{sign}y", "c": [sign, "z"]}
+    assert (source.mark(("c", 1)).line, source.position(("a",), f"one{sign}two\n", 4)) == (4, (2, 7))
+
+
+def test_signs_that_end_no_line_leave_problems_in_their_lines() -> None:
+    (problem,) = read("a: \u2028x\nb: *nobody\n", "f").problems
+    assert (problem.code, problem.line) == (Code.ALIAS, 2)
+
+
+@pytest.mark.parametrize("text", ["a{}b", "a{}b\nc\n", "{}x", "x{}", "x{}\n"])
+def test_what_is_printed_is_read_as_the_same(text: str) -> None:
+    for sign in "\x85\u2028\u2029":
+        data = {"a": text.format(sign), f"k{sign}y": 1}
+        assert read(dump(data), "f").data == data

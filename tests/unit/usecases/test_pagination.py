@@ -89,11 +89,43 @@ def test_later_tasks_and_sets_see_the_whole_under_the_name_of_the_task(
 def test_max_pages_cuts_and_says_so() -> None:
     report = Simulation(playbook("{type: page, items: rows, max_pages: 2}"), {"http": by_page}).run()
     assert report.result == {"data": ROWS[:6], "pages": 2, "truncated": True}
+    assert [one["message"] for one in report.warnings] == [
+        "The last answer asks for another page, and `max_pages` of `pagination` allows 2: what would follow is "
+        "left out."
+    ]
 
 
 def test_max_pages_that_were_enough_cut_nothing() -> None:
     form = "{type: page, size: 3, items: rows, max_pages: 4}"
-    assert Simulation(playbook(form), {"http": by_page}).run().result["truncated"] is False
+    report = Simulation(playbook(form), {"http": by_page}).run()
+    assert (report.result["truncated"], list(report.warnings)) == (False, [])
+
+
+@pytest.mark.parametrize("last", [None, {"rows": None}, {"rows": []}])
+def test_a_page_that_is_null_has_no_items(last: Json) -> None:
+    def server(call: Call) -> Json:
+        return by_page(call) if call.config["params"]["page"] < 5 else answer(last)
+
+    report = Simulation(playbook("{type: page, items: rows}"), {"http": server}).run()
+    assert report.result == {"data": ROWS, "pages": 5, "truncated": False}
+
+
+@pytest.mark.parametrize("marks", [2, 3, 7])
+@pytest.mark.parametrize(
+    "form", ["{type: cursor, path: next, items: rows}", "{type: cursor, path: next, items: rows, start: 0}"]
+)
+def test_marks_that_come_round_again_are_an_error(form: str, marks: int) -> None:
+    """A service whose last page names its first one as the next."""
+
+    def server(call: Call) -> Json:
+        at = call.config["params"]["cursor"] or 0
+        return answer({"rows": [at], "next": 1 + at % marks})
+
+    simulation = Simulation(playbook(form), {"http": server})
+    report = simulation.run()
+    assert report.error is not None
+    assert (report.error["kind"], "leads back to one before it" in report.error["message"]) == ("limit", True)
+    assert len(simulation.tools.calls) <= 4 * marks
 
 
 def test_stop_when_ends_behind_its_page() -> None:

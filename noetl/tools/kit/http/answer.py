@@ -34,6 +34,10 @@ _MEANINGS = {
     501: ("server_error", False),
     505: ("server_error", False),
 }
+#: Types of a document for each line: how many there are must not change what the data is.
+_LINES = re.compile(r"ndjson|jsonl|json-?(?:lines|seq|stream)")
+#: Content encodings that every worker reads.
+_READ = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
@@ -51,11 +55,12 @@ def content(answer: HttpResponse, form: Form | None, notes: set[str]) -> dict[st
     text = _decode(answer.body, content_type)
     if form == "text":
         return {"data": text if text is not None else answer.body.decode("utf-8", "replace")}
-    if form == "json" or "json" in content_type.partition(";")[0]:
+    is_lines = _LINES.search(content_type) is not None
+    if form == "json" or ("json" in content_type.partition(";")[0] and not is_lines):
         return {"data": _declared_json(answer, text, form, notes)}
     if text is None:
         return _in_base64(answer.body)
-    if text.lstrip()[:1] in ("{", "[") and "html" not in content_type:
+    if text.lstrip()[:1] in ("{", "[") and "html" not in content_type and not is_lines:
         try:
             return {"data": read_json(text, notes)}
         except (ValueError, RecursionError):
@@ -116,12 +121,19 @@ def _declared_json(answer: HttpResponse, text: str | None, form: Form | None, no
         raise ToolError(
             "server_error",
             f"{place} {'was asked for' if form else 'says that it sends'} JSON, but its body is "
-            f"none: {error}.",
+            f"none: {_cause(answer, text, error)}.",
             type="InvalidJson",
             extras={
                 "http": {"status": answer.status, "headers": dict(answer.headers), "body": _excerpt(answer)}
             },
         ) from error
+
+
+def _cause(answer: HttpResponse, text: str | None, error: ValueError) -> str:
+    encoding = answer.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _READ:
+        return f"it came encoded as '{encoding}', which was not asked for"
+    return "it is not UTF-8" if text is None else str(error)
 
 
 def _decode(body: bytes, content_type: str) -> str | None:
