@@ -57,6 +57,21 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     late.__exit__(None, None, None)
 
 
+def test_work_that_no_longer_counts_is_told_so_until_it_has_ended() -> None:
+    """A call that was just beginning when it was told first had nobody to hear it."""
+    sim = Simulation(ONE)
+    run = sim.start()
+    sim.deliver()
+    leases, lost = StillLeases(sim.rt), list[bool]()
+    with leases.hold(HeldCommand(claimed(sim, "w"), lost.append, lambda: None)):
+        control.cancel(sim.rt, run)
+        leases.beat()
+        leases.beat()
+        assert lost == [True, True]
+    leases.beat()
+    assert lost == [True, True]
+
+
 class Slow(SqlStore):
     """Transactions that may commit asynchronously are waited for."""
 
