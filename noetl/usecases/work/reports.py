@@ -49,7 +49,8 @@ def _discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence
     key = f"discarded:{claimed.command_id}/{claimed.attempt}"
     if tx.events.recorded(claimed.execution_id, key):
         return
-    fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
+    ended = f"the execution had ended ({execution.status})"
+    fact = ResultDiscarded.by_lateness(claimed.command_id, drafts[-1].fact.type, ended)
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
     tx.events.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
 
@@ -143,7 +144,9 @@ class ReportBatch:
                 self.drafts.append(self._discarded(last))
 
     def _discarded(self, draft: Draft) -> Draft:
-        fact = ResultDiscarded(self.command.command_id, draft.fact.type, "the iteration was cancelled")
+        fact = ResultDiscarded.by_lateness(
+            self.command.command_id, draft.fact.type, "the iteration was cancelled"
+        )
         key = f"discarded:{self.command.command_id}/{self.command.attempt}/{draft.iteration}"
         place = Draft(fact, source="worker", step=draft.step, run_id=draft.run_id, iteration=draft.iteration)
         return replace(place, dedup_key=key)
