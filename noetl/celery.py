@@ -38,8 +38,10 @@ with pause_collector():
     from noetl.dispatch.refused import refuse, refused
     from noetl.dispatch.titles import name_process
     from noetl.errors import ConfigError, Unavailable
+    from noetl.processes import die_with_parent
     from noetl.store.running import find
     from noetl.tasks.commands import register
+    from noetl.tools.code.runner.control import sweep_runs
     from noetl.usecases.work.leases import Leases, Worker, WorkerIdentity
 
 #: The broker where none is set and no stack runs on this home.
@@ -97,6 +99,7 @@ class _Process:
     def worker(self) -> Worker:
         with self._lock:
             if self._worker is None or self._pid != os.getpid():
+                sweep_runs(settings.home_dir / "scratch")
                 rt = bootstrap.runtime(settings, CeleryDispatcher(app))
                 name = f"{socket.gethostname()}:{os.getpid()}"
                 leases = Leases(rt, WorkerIdentity(name, *_find_role()))
@@ -119,6 +122,9 @@ register(app, process.worker)
 #: What `ps` shows of this worker, once its name is known.
 _title = "worker"
 
+#: The process that was started, which forks those of a prefork pool.
+_parent = 0
+
 
 @celeryd_init.connect
 def _learn_name(sender: str = "", instance: Any = None, **_: object) -> None:
@@ -139,10 +145,15 @@ def _settle(**_: object) -> None:
     everything, otherwise)."""
     gc.collect()
     gc.freeze()
+    global _parent  # noqa: PLW0603 - as `_title`
+    _parent = os.getpid()
 
 
 @worker_process_init.connect
 def _begin(**_: object) -> None:
+    if os.getpid() != _parent:
+        # Celery asked for it as well, and the parent may have gone before that.
+        die_with_parent(_parent)
     name_process(f"{_title}, child")
     process.worker()
 

@@ -19,6 +19,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
+#: Looks at a tree that is being ended; between those that find nothing new there is a pause.
+STOP_ROUNDS = 250
+PAUSE_S = 0.001
+
 _libc = ctypes.CDLL(None)
 
 
@@ -32,10 +36,12 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int = 0) -> None:
     """SIGKILL for this process when the thread that forked it ends: for single-threaded parents
-    only."""
+    only. One that knows its `parent` ends at once where that is gone already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent and os.getppid() != parent:
+        os._exit(1)
 
 
 def children(pid: int) -> list[int]:
@@ -60,11 +66,24 @@ def _children_by_scan(pid: int) -> list[int]:
 
 
 def _parent(pid: str) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _stat(pid: int | str) -> list[str]:
+    """The state of a process, its parent, and what else stands behind its name; empty where it is
+    gone."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rpartition(")")[2].split()[1])
+            return stat.read().rpartition(")")[2].split()
     except OSError:
-        return None
+        return []
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether it is stopped, or gone: until then it may be in the midst of a fork."""
+    fields = _stat(pid)
+    return not fields or fields[0] in "TtZXx"
 
 
 def descendants(pid: int, limit: int = 100_000) -> list[int]:
@@ -91,19 +110,54 @@ def kill_tree(pid: int) -> None:
     """
     send_signal(pid, signal.SIGSTOP)
     _stop_group(pid)
-    caught: set[int] = set()
-    for _ in range(50):
-        fresh = set(descendants(pid)) - caught
-        if not fresh:
-            break
-        for one in fresh:
-            send_signal(one, signal.SIGSTOP)
-        caught |= fresh
-    for one in caught:
+    for one in _stop_descendants(pid):
         send_signal(one, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     send_signal(pid, signal.SIGKILL)
+
+
+def _stop_descendants(pid: int) -> set[int]:
+    """Those that were found, until all of them stand still and no other is there."""
+    caught: set[int] = set()
+    for _ in range(STOP_ROUNDS):
+        fresh = set(descendants(pid)) - caught
+        for one in fresh:
+            send_signal(one, signal.SIGSTOP)
+        caught |= fresh
+        if not fresh:
+            if all(map(_stands_still, (pid, *caught))):
+                break
+            time.sleep(PAUSE_S)
+    return caught
+
+
+def kill_started_in(folder: str) -> None:
+    """SIGKILL for all whose environment said when they began that `SCRATCH` is `folder` or lies in
+    it: what is left of a tree whose top is gone."""
+    for _ in range(STOP_ROUNDS):
+        left = [pid for pid in _own_processes() if _began_in(folder, pid)]
+        if not left:
+            return
+        for pid in left:
+            send_signal(pid, signal.SIGKILL)
+        time.sleep(PAUSE_S)
+
+
+def _own_processes() -> list[int]:
+    if not LINUX:
+        return []
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()]
+
+
+def _began_in(folder: str, pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            variables = environ.read().split(b"\0")
+    except OSError:
+        return False
+    mark = f"SCRATCH={folder}".encode()
+    return any(one == mark or one.startswith(mark + b"/") for one in variables)
 
 
 def _stop_group(pid: int) -> None:
@@ -120,7 +174,7 @@ def wait_for(pid: int, seconds: float) -> int | None:
             return status
         if time.monotonic() >= end:
             return None
-        time.sleep(0.001)
+        time.sleep(PAUSE_S)
 
 
 def has_children() -> bool:

@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -59,11 +59,12 @@ def held_folder(root: Path, what: str) -> Iterator[Path]:
         made.remove()
 
 
-def sweep_folders(root: Path) -> int:
-    """Removes what processes have left below `root` that are gone; how many folders. Where one is
-    just made it is left to the next sweep."""
+def sweep_folders(root: Path, before: Callable[[Path], object] = lambda _folder: None) -> int:
+    """Removes what processes have left below `root` that are gone; how many folders. `before` is
+    called with each. Where one is just made it is left to the next sweep."""
     left = [ScratchFolder(path, handle) for path, handle in _take_left(root)]
     for one in left:
+        before(one.path)
         one.remove()
     return len(left)
 

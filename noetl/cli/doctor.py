@@ -22,6 +22,7 @@ from noetl.errors import ConfigError, NoetlError
 from noetl.facts.distribution import DISTRIBUTION
 from noetl.facts.json import JsonMap
 from noetl.store import migrate
+from noetl.store.installation import show_database
 from noetl.tools.code.runner.sandbox import trouble
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.tools.kit.registry import load_errors
@@ -81,7 +82,7 @@ def _home(settings: Settings) -> DoctorFinding:
 
 
 def _database(settings: Settings) -> DoctorFinding:
-    shown = settings.database.rsplit("@", 1)[-1]
+    shown = show_database(settings.database, settings.database_schema)
     try:
         with bootstrap.read_database(settings) as tx:
             if tx is None:

@@ -20,6 +20,7 @@ from noetl.errors import BadRequest, Conflict
 from noetl.facts import json
 from noetl.facts.json import JsonMap
 from noetl.forecast.again import Verdict
+from noetl.store.library import FileLibrary
 from noetl.usecases import catalog
 from noetl.usecases.fleet import operations, planning
 from noetl.usecases.fleet.operations import Operation
@@ -54,7 +55,7 @@ def retry_many(
     that is to be run."""
     with open_runtime() as rt:
         request = _with_overrides(rt, replace(request, how=prepare(rt)), assigned)
-        planned = planning.plan(rt, request)
+        planned = _plan(rt, request)
     if manner.dry_run or not (manner.as_json or manner.quiet):
         _show_plan(planned, manner)
     if manner.dry_run:
@@ -72,6 +73,13 @@ def retry_many(
     name = begun.row.operation_id
     click.echo(f"{name}: {begun.total} executions are retried; `noetl operation show {name}` says how far.")
     return 0
+
+
+def _plan(rt: Runtime, request: FleetRequest) -> FleetPlan:
+    """Finds the playbooks beside the one that is run, where the process does that runs it here."""
+    chosen, places = planning.choose_for(rt, request), request.how.directories
+    beside = FileLibrary(Path(places[0])) if places and chosen.is_local else rt.library
+    return planning.plan_chosen(replace(rt, library=beside), request, chosen)
 
 
 def confirmed(how: RetryRequest, *, needed: bool) -> RetryRequest:

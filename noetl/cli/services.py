@@ -24,6 +24,7 @@ from noetl.dsl.document.texts import is_template
 from noetl.errors import ConfigError, NoetlError, Unavailable
 from noetl.local_access import keep_first_token
 from noetl.net.model import Net
+from noetl.tools.code.runner.control import sweep_runs
 from noetl.tools.kit.registry import kinds as installed_kinds
 from noetl.usecases.results import collect
 from noetl.usecases.runtime import Runtime
@@ -181,6 +182,7 @@ def sweeper(interval: float | None) -> None:
         if not pause:
             continue
         try:
+            sweep_runs(settings.home_dir / "scratch")
             sweep(rt)
         except Unavailable as error:
             log.warning("Nothing is swept: %s", error)

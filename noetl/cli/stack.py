@@ -33,6 +33,7 @@ from noetl.dsl import compile_playbook, load_playbook
 from noetl.errors import NoetlError, NotFound, PlaybookInvalid, Unavailable
 from noetl.facts.json import JsonMap
 from noetl.net.model import Input, Net
+from noetl.store.installation import show_database
 from noetl.store.library import FileLibrary
 from noetl.store.migrate import upgrade
 from noetl.store.running import RunningStack, write_note
@@ -104,7 +105,7 @@ class Stack:
         return RunningStack(
             api=self.url,
             flower=f"{self.url}/flower/" if has_flower else None,
-            database=self.settings.database.rsplit("@", 1)[-1],
+            database=show_database(self.settings.database, self.settings.database_schema),
             broker=self.broker.url,
             broker_about=self.broker.about,
             logs=str(self.logs),

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -71,9 +72,10 @@ class ForkedProcess:
         sys.stdout.flush()
         sys.stderr.flush()
         self.returncode: int | None = None
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _run_module(service)
+            _run_module(service, parent)
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -92,13 +94,13 @@ class ForkedProcess:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _run_module(service: Service) -> None:
+def _run_module(service: Service, parent: int) -> None:
     """Never returns: the child must not go on with what its parent was doing."""
     code = 1
     try:
         os.setsid()
         # A stack whose supervisor was killed would hold its home, and not be looked after.
-        die_with_parent()
+        die_with_parent(parent)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDONLY)
@@ -162,7 +164,7 @@ class Supervisor:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - there are no threads here
+                preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - there are no threads here
             )
 
     @property

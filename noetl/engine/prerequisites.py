@@ -15,6 +15,8 @@ from noetl.net.model import KindInfo, Net, Task
 
 #: The kind of the tasks that call playbooks.
 CALL: Final = "playbook"
+#: The kind of the tasks that find a secret, of the credentials or elsewhere.
+SECRETS: Final = "secrets"
 #: In the place of a step: what comes before the first one.
 BEFORE: Final = ""
 
@@ -101,12 +103,19 @@ def credentials_in(config: Mapping[str, Json], info: KindInfo | None) -> Iterato
     """Where tasks of a kind name credentials, dotted, and their names as they are written."""
     if info is None:
         return
-    for place in info.credentials:
+    for place in (*info.credentials, *_of_store(config, info)):
         found = _values_at(config, place) if _takes(info, place.partition(".")[0]) else ()
         for at, value in found:
             name = value.get("credential") if isinstance(value, Mapping) else value
             if isinstance(name, str) and name:
                 yield at, name
+
+
+def _of_store(config: Mapping[str, Json], info: KindInfo) -> tuple[str, ...]:
+    """Where a task that finds a secret says its name, where that is one of a credential."""
+    if info.kind != SECRETS or config.get("provider", STORE) != STORE:
+        return ()
+    return ("path",) if config.get("path") else ("name",)
 
 
 def _takes(info: KindInfo, key: str) -> bool:

@@ -258,6 +258,11 @@ class ResultDiscarded:
         again = f"worker {worker} was lost with delivery {delivery}; begun again as {delivery + 1}"
         return cls(command_id, "", again)
 
+    @classmethod
+    def by_lateness(cls, command_id: str, reported: str, what: str) -> ResultDiscarded:
+        """What was `reported` behind the end that `what` tells of."""
+        return cls(command_id, reported, f"a result came too late ({reported}): {what}")
+
     @property
     def is_loss(self) -> bool:
         """Whether the worker was lost."""

@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from noetl.errors import BadRequest, ConfigError, Conflict, NoetlError, NotFound, Unavailable
 from noetl.store.schema.database import HEAD, metadata
-from noetl.store.search_path import Connector
+from noetl.store.search_path import Connector, quote, read_pinned
 from noetl.store.version import FILE_TABLE
 
 #: Seconds that a writer waits for another one (SQLite), and anyone for a connection.
@@ -38,6 +38,8 @@ DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_CORRUPT_VTAB", "
 CLOSED_FILE = frozenset({"SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_PERM"})
 NO_TABLE = frozenset({"42P01", "42703"})
 FULL = frozenset({"53100", "SQLITE_FULL"})
+#: PostgreSQL: the role lacks a privilege.
+NO_RIGHT: Final = "42501"
 #: SQLite: another process writes.
 HELD = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_TIMEOUT"})
 
@@ -215,6 +217,8 @@ def translate_cause(cause: BaseException | None, place: str, *, lost: bool = Fal
     """The same for what the driver itself raised; `lost`: the connection is gone."""
     code = getattr(cause, "pgcode", None) or getattr(cause, "sqlite_errorname", None) or ""
     said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    if code == NO_RIGHT:
+        return _explain_missing_right(cause, said, place)
     kinds = {cls.__name__ for cls in type(cause).__mro__}
     return _by_code(code, said, place) or _by_kind(kinds, said, place, lost=lost)
 
@@ -238,6 +242,21 @@ _MEANINGS: Final[Sequence[tuple[Container[str], type[NoetlError], str]]] = (
         "The database {place} cannot be opened ({said}); is its directory writable?",
     ),
 )
+
+
+def _explain_missing_right(cause: Any, said: str, place: str) -> Unavailable:
+    """What has a role may be given while processes run, which go on then. An upgrade changes what
+    its role owns."""
+    cursor = getattr(cause, "cursor", None)
+    if cursor is None or said.startswith("must be owner"):
+        return Unavailable(f"The database {place} refuses its role a right ({said}); use the tables' owner.")
+    session = cursor.connection.info
+    role, schema = quote(session.user), read_pinned(session.options)
+    return Unavailable(
+        f"The role {role} lacks a right in the database {place} ({said}); have the owner of the tables run "
+        f"`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}; "
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}`."
+    )
 
 
 def _by_code(code: str, said: str, place: str) -> NoetlError | None:

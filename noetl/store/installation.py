@@ -83,6 +83,13 @@ LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)
 LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = 'noetl_version'"""
 
 
+def show_database(url: str, schema: str = "") -> str:
+    """The database for people: without who connects, and without what may hold a password; with the
+    schema that the settings name."""
+    place = url.rpartition("@")[2].partition("?")[0]
+    return f"{place} (schema {schema})" if schema else place
+
+
 def choose(setting: str, path: SearchPath, candidates: Sequence[Candidate]) -> Installation:
     """The schema of this installation. All processes come to the same answer, before the tables are
     made and behind it: only those of a version that did not choose are looked for elsewhere."""

@@ -74,6 +74,11 @@ def _pin(parameters: Mapping[str, Any], schema: str) -> dict[str, Any]:
     return {**parameters, "options": f"{parameters['options']} -c search_path={value}"}
 
 
+def read_pinned(options: str) -> str:
+    """The schema, as SQL names it, that `_pin` put into the options of a connection."""
+    return re.sub(r"\\(.)", r"\1", options.rpartition("search_path=")[2])
+
+
 def quote(schema: str) -> str:
     """As SQL names it."""
     return '"{}"'.format(schema.replace('"', '""'))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -222,6 +223,28 @@ def test_a_role_is_told_what_it_needs_to_make_the_tables(database: str, poor: st
     ask(database, read_advice(lambda: migrate.upgrade(poor, "etl")))
     ask(database, read_advice(lambda: migrate.upgrade(poor)))
     assert migrate.upgrade(poor)
+
+
+@pytest.mark.parametrize("schema", ["noetl", ODD])
+def test_a_role_is_told_what_it_needs_to_work_with_the_tables(database: str, poor: str, schema: str) -> None:
+    migrate.upgrade(database, schema)
+    name, role = '"{}"'.format(schema.replace('"', '""')), f'"{make_url(poor).username}"'
+    ask(database, f"GRANT USAGE ON SCHEMA {name} TO {role}")
+    ask(database, f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {role}")
+    store = open_store(poor, schema=schema)
+    letter = ("api", "too large", "", datetime.now(UTC))
+    try:
+        with (
+            pytest.raises(Unavailable, match="permission denied for table dead_letter") as failed,
+            store.begin() as tx,
+        ):
+            tx.dead_letters.add(*letter)
+        assert role in failed.value.message
+        ask(database, failed.value.message.split("`")[1])
+        with store.begin() as tx:
+            tx.dead_letters.add(*letter)
+    finally:
+        store.close()
 
 
 @pytest.fixture

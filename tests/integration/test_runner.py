@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import pytest
 
 from noetl import processes
 from noetl.tools.code.runner import client
-from noetl.tools.code.runner.client import Runner, RunnerSettings, shared_runner
+from noetl.tools.code.runner.client import LeasedChild, Runner, RunnerSettings, shared_runner
+from noetl.tools.code.runner.control import sweep_runs
 from noetl.tools.code.runner.requests import CodeLimits, PythonRequest, RunnerReply, ShellRequest
 from tests.gates import Gate
 from tests.waiting import GUARD_S, until
@@ -295,6 +296,44 @@ def test_a_runner_that_dies_under_a_call_fails_that_call(runner: Runner) -> None
     assert python(runner, "result = 1").value == 1
 
 
+def test_a_runner_that_dies_under_a_call_takes_along_what_left_its_group(
+    runner: Runner, tmp_path: Path
+) -> None:
+    reply = python(
+        runner,
+        "import os, signal, subprocess, time\n"
+        "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
+    )
+    assert reply.status == "died"
+    until(lambda: gone(int((tmp_path / "pid").read_text())), "what it started to end")
+
+
+def test_a_call_that_takes_over_a_child_is_reached_by_its_interrupt(tmp_path: Path) -> None:
+    """Its call before is on its way out while this one has begun."""
+    gate = Gate(tmp_path / "gate")
+
+    class Overtaken(Runner):
+        def _put_back(self, child: LeasedChild, *, retire: bool) -> None:
+            super()._put_back(child, retire=retire)
+            if not running:
+                running.append(pool.submit(self.call, PythonRequest(gate.python(), {}, owner="1"), 600, "b"))
+                until(gate.arrived, "the second call to run")
+
+    runner = Overtaken(RunnerSettings(tmp_path))
+    running = list[Future[RunnerReply]]()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            first = runner.call(PythonRequest("import os; result = os.getpid()", {}, owner="1"), 600, "a")
+            assert gate.names() == {str(first.value)}, "the second call is in the child of the first"
+            runner.interrupt("b")
+            assert running[0].result().status == "died"
+        finally:
+            gate.open()
+    runner.close()
+
+
 def test_a_fork_of_the_worker_starts_a_runner_of_its_own(runner: Runner) -> None:
     mine = pid_of(runner)
     reading, writing = os.pipe()
@@ -314,6 +353,17 @@ def test_a_fork_of_the_worker_starts_a_runner_of_its_own(runner: Runner) -> None
     assert pid_of(runner) == mine
 
 
+def start_worker(folder: Path, code: str) -> subprocess.Popen[bytes]:
+    """A process of its own with a runner below `folder`, which runs `code`."""
+    script = (
+        "from pathlib import Path\n"
+        "from noetl.tools.code.runner.client import Runner, RunnerSettings\n"
+        "from noetl.tools.code.runner.requests import PythonRequest\n"
+        f"Runner(RunnerSettings(Path({str(folder)!r}))).call(PythonRequest({code!r}), 600)\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", script])
+
+
 def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
     code = (
         "import os, subprocess, time\n"
@@ -321,13 +371,7 @@ def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
         f"open({str(tmp_path / 'pids')!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}} {{p.pid}}')\n"
         "time.sleep(600)"
     )
-    script = (
-        "from pathlib import Path\n"
-        "from noetl.tools.code.runner.client import Runner, RunnerSettings\n"
-        "from noetl.tools.code.runner.requests import PythonRequest\n"
-        f"Runner(RunnerSettings(Path({str(tmp_path)!r}))).call(PythonRequest({code!r}), 600)\n"
-    )
-    worker = subprocess.Popen([sys.executable, "-c", script])
+    worker = start_worker(tmp_path, code)
     pids_file = tmp_path / "pids"
     try:
         until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 3, "its code to run")
@@ -337,6 +381,31 @@ def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
     pids = [int(word) for word in pids_file.read_text().split()]
     until(lambda: all(gone(pid) for pid in pids), "all of them to end")
     until(lambda: [path.name for path in tmp_path.iterdir()] == ["pids"], "their files to go")
+
+
+def test_what_outlives_a_worker_and_its_runner_is_ended_by_the_next_sweep(tmp_path: Path) -> None:
+    """All that could have ended it was killed at one instant."""
+    code = (
+        "import os, subprocess, time\n"
+        "forked = os.fork()\n"
+        "if forked == 0:\n os.setsid(); time.sleep(600)\n"
+        "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
+        f"open({str(tmp_path / 'pids')!r}, 'w').write("
+        "f'{os.getppid()} {os.getpid()} {forked} {p.pid}')\n"
+        "time.sleep(600)"
+    )
+    worker, pids_file = start_worker(tmp_path / "runs", code), tmp_path / "pids"
+    until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 4, "its code to run")
+    server, child, *left = map(int, pids_file.read_text().split())
+    os.kill(server, signal.SIGSTOP)
+    worker.kill()
+    worker.wait()
+    os.kill(server, signal.SIGKILL)
+    until(lambda: gone(child), "the runner's child to end with it")
+    assert not any(gone(pid) for pid in left)
+    sweep_runs(tmp_path / "runs")
+    until(lambda: all(gone(pid) for pid in left), "what it ran to end")
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

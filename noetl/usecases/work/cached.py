@@ -77,6 +77,9 @@ class CommandCache(CachePort):
                 tx.cached.save(_row(one.key, self.path, one.call, one.outcome, now))
             if one.call.lock:
                 tx.cached.release(one.key, site)
+
+    def clear(self) -> None:
+        """What was settled is committed."""
         self._settled.clear()
 
     def _key(self, call: CachedCall) -> str | None:

@@ -115,7 +115,7 @@ class Iterations:
         if call.where.iteration is not None:
             self._begin(call.where.iteration)
         self.batch.add(draft)
-        self.batch.commit()
+        self.batch.commit(waits=False)
 
     def _begin(self, index: int) -> None:
         """An iteration that is open at a report has its start recorded."""

@@ -167,10 +167,11 @@ class _Lane:
         claim, found = claimer.claim(self.items.ctx()), list[T]()
 
         def record(tx: Transaction, execution: ExecutionRow) -> Draft:
+            self.closed = False
             self.items.row, fact = claimer.record(tx, claim, share)
             # Rows bring lanes, and an error ends the loop.
             self.batch.wakes = self.batch.wakes or claim.count > 0 or claimer.failed
-            found.append(then(tx, execution))
+            found[:] = [then(tx, execution)]
             return claimer.draft(replace(fact, last=self.closed), self.items.row)
 
         self.batch.commit_with(lambda *_: None, record)

@@ -22,10 +22,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HeldCommand:
-    """A command that this process works on. `lost` is called once when the work no longer counts,
-    with True where that is because the execution is being cancelled; `alive` after every other
-    heartbeat. Of a loop's command `iteration` is the one that is worked on, and `drop` is called
-    with it when that alone no longer counts."""
+    """A command that this process works on. `lost` is called when the work no longer counts, with
+    True where that is because the execution is being cancelled, and again with each look until the
+    work has ended: a call that was just beginning may not have heard it. `alive` is called after
+    every other heartbeat. Of a loop's command `iteration` is the one that is worked on, and `drop`
+    is called with it when that alone no longer counts."""
 
     command: CommandRow
     lost: Callable[[bool], None]
@@ -66,6 +67,8 @@ class Leases:
         self._beaten = time.monotonic()
         #: By command and delivery: a late delivery must not end the heartbeats of a newer one.
         self._held: dict[tuple[str, int], HeldCommand] = {}
+        #: What no longer counts and has not ended yet, with what `lost` is called with.
+        self._lost: dict[tuple[str, int], tuple[HeldCommand, bool]] = {}
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
@@ -81,6 +84,7 @@ class Leases:
         finally:
             with self._lock:
                 self._held.pop(key, None)
+                self._lost.pop(key, None)
 
     def start(self) -> None:
         """Starts the thread; once."""
@@ -124,6 +128,10 @@ class Leases:
 
     def _look(self) -> None:
         """Ends work that no longer counts."""
+        with self._lock:
+            lost = list(self._lost.values())
+        for one, cancelled in lost:
+            one.lost(cancelled)
         held = self._find_held()
         if not held:
             return
@@ -159,10 +167,12 @@ class Leases:
                 self._drop(one, cancelled=False)
 
     def _drop(self, one: HeldCommand, *, cancelled: bool) -> None:
+        key = (one.command.command_id, one.command.attempt)
         with self._lock:
-            present = self._held.pop((one.command.command_id, one.command.attempt), None)
-        if present is not None:
-            one.lost(cancelled)
+            if self._held.pop(key, None) is None:
+                return
+            self._lost[key] = one, cancelled
+        one.lost(cancelled)
 
     def stop(self) -> None:
         """Ends heartbeats and signs of life: the process has stopped in order."""

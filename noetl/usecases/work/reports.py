@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from noetl.errors import Unavailable
 from noetl.facts.events import CommandLost, Draft, IterationFailed, ResultDiscarded, StepDone, StepFailed
 from noetl.facts.outcome import ErrorInfo
 from noetl.facts.reference import Retention
@@ -47,7 +49,8 @@ def _discard(rt: Runtime, tx: Transaction, claimed: CommandRow, drafts: Sequence
     key = f"discarded:{claimed.command_id}/{claimed.attempt}"
     if tx.events.recorded(claimed.execution_id, key):
         return
-    fact = ResultDiscarded(claimed.command_id, drafts[-1].fact.type, f"the execution {execution.status}")
+    ended = f"the execution had ended ({execution.status})"
+    fact = ResultDiscarded.by_lateness(claimed.command_id, drafts[-1].fact.type, ended)
     draft = Draft(fact, source="worker", step=claimed.step, run_id=claimed.run_id, dedup_key=key)
     tx.events.append(claimed.execution_id, execution.head_version, [draft], rt.clock())
 
@@ -102,6 +105,12 @@ def draft_about(
 
 T = TypeVar("T")
 
+#: Seconds between the tries of a report that the database does not take; for three leases of the
+#: usual length, because it may hold up those who would end the lease as well.
+AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0, *[5.0] * 17)
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class ReportBatch:
@@ -135,31 +144,80 @@ class ReportBatch:
                 self.drafts.append(self._discarded(last))
 
     def _discarded(self, draft: Draft) -> Draft:
-        fact = ResultDiscarded(self.command.command_id, draft.fact.type, "the iteration was cancelled")
+        fact = ResultDiscarded.by_lateness(
+            self.command.command_id, draft.fact.type, "the iteration was cancelled"
+        )
         key = f"discarded:{self.command.command_id}/{self.command.attempt}/{draft.iteration}"
         place = Draft(fact, source="worker", step=draft.step, run_id=draft.run_id, iteration=draft.iteration)
         return replace(place, dedup_key=key)
 
-    def commit(self, *, close: bool = False) -> None:
-        """Appends what is pending, and closes the command if asked to. Raises LeaseLost."""
+    def commit(self, *, close: bool = False, waits: bool = True) -> None:
+        """Appends what is pending, and closes the command if asked to. Raises LeaseLost. `waits`:
+        see `commit_with`."""
 
         def end(tx: Transaction, _: ExecutionRow) -> None:
             if close:
                 tx.commands.close([self.command.command_id])
 
-        self.commit_with(end)
+        self.commit_with(end, waits=waits)
 
     def commit_with(
         self,
         then: Callable[[Transaction, ExecutionRow], T],
         claim: Callable[[Transaction, ExecutionRow], Draft] | None = None,
+        *,
+        waits: bool = True,
     ) -> T:
         """T4: appends what is pending and the draft of a `claim`, does what comes `then` in the
         same transaction, with the execution as it was locked, and returns what that yields.
 
+        Where it `waits`, a report that the database does not take is made again: what the calls
+        came to would be lost, and they would be made again, once the lease had run out. So both
+        functions may be called more than once.
+
         Raises LeaseLost where the report no longer counts; after the end of the execution that is
         recorded as `result.discarded`.
         """
+        done = self._commit_patiently(then, claim) if waits else self._commit(then, claim)
+        if self.wakes:
+            self.wakes = False
+            wake_after_report(self.rt)
+        return done
+
+    def _commit_patiently(
+        self,
+        then: Callable[[Transaction, ExecutionRow], T],
+        claim: Callable[[Transaction, ExecutionRow], Draft] | None,
+    ) -> T:
+        for pause_s in AGAIN_S:
+            drafts = list(self.drafts)
+            try:
+                return self._commit(then, claim)
+            except Unavailable as error:
+                self.drafts = drafts
+                log.warning("Command %s is reported again: %s", self.command.command_id, error)
+                self.rt.sleep(pause_s)
+                if self._was_committed():
+                    # By the transaction whose commit was not heard of: nothing is lost.
+                    raise
+        return self._commit(then, claim)
+
+    def _was_committed(self) -> bool:
+        """Whether what is pending is in the log; as far as can be told."""
+        key = next((draft.dedup_key for draft in self.drafts if draft.dedup_key), None)
+        if key is None:
+            return False
+        try:
+            with self.rt.store.read() as tx:
+                return tx.events.recorded(self.command.execution_id, key)
+        except Unavailable:
+            return False
+
+    def _commit(
+        self,
+        then: Callable[[Transaction, ExecutionRow], T],
+        claim: Callable[[Transaction, ExecutionRow], Draft] | None,
+    ) -> T:
         rt, command = self.rt, self.command
         self.tools.check()
         with output_of(rt, command) as printed, rt.store.begin() as tx:
@@ -181,9 +239,7 @@ class ReportBatch:
         if execution is None:
             raise LeaseLost(command.command_id)
         self.drafts.clear()
-        if self.wakes:
-            self.wakes = False
-            wake_after_report(rt)
+        self.cache.clear()
         return found
 
     def ask_for_turn(self, tx: Transaction) -> None:

@@ -93,9 +93,9 @@ class _Job:
 
     def alive(self) -> None:
         """Called from the heartbeat's thread: a long task shows in the log while it runs."""
-        self.tools.announce(lambda _, draft: self._report([draft], close=False))
+        self.tools.announce(lambda _, draft: self._report([draft], close=False, waits=False))
 
-    def _report(self, drafts: Iterable[Draft], *, close: bool) -> None:
+    def _report(self, drafts: Iterable[Draft], *, close: bool, waits: bool = True) -> None:
         if not self.begun:
             self.batch.add(self._begin())
             self.begun = True
@@ -103,7 +103,7 @@ class _Job:
             self.batch.add(draft)
             self.batch.wakes = self.batch.wakes or isinstance(draft.fact, CtxPatched)
         self.batch.wakes = self.batch.wakes or close
-        self.batch.commit(close=close)
+        self.batch.commit(close=close, waits=waits)
 
     def _draft(
         self, fact: StepStarted | StepResumed | StepSuspended | StepDone | StepFailed, key: str

@@ -94,6 +94,20 @@ def test_the_plan_of_many_changes_nothing(cli: Cli, failed: list[str]) -> None:
     assert json.loads(cli("operation", "list", "--json").out) == []
 
 
+def test_the_plan_of_many_knows_the_playbooks_beside_the_one_that_is_run(
+    cli: Cli, failed: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "beside").mkdir()
+    called = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: beside, path: tests/beside}\n"
+    (tmp_path / "beside" / "beside.yaml").write_text(called + "workflow: [{step: start}]\n")
+    calls = ORDER[: ORDER.index("  - step: load")] + (
+        "  - step: load\n    tool: {kind: playbook, path: tests/beside}\n"
+    )
+    (tmp_path / "beside" / "calls.yaml").write_text(calls)
+    planned = cli(*RETRY, "--playbook", str(tmp_path / "beside" / "calls.yaml"), "--dry-run")
+    assert (planned.code, "3 of 3 executions can be retried" in planned.out) == (0, True), planned
+
+
 def test_many_are_retried_here_as_one_operation(cli: Cli, failed: list[str]) -> None:
     ended = cli(*RETRY, "--playbook", "mended.yaml", "--concurrency", "2")
     assert (ended.code, "3 executions: 3 completed" in ended.out) == (0, True), ended.err

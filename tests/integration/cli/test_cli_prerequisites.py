@@ -38,6 +38,24 @@ def test_nothing_has_run_where_something_is_missing_and_all_of_it_once_it_is_the
     assert cli("run", "load.yaml", "-q").code == 0
 
 
+def test_a_secret_of_the_credentials_that_is_not_there_is_said_before_anything_runs(cli: Cli) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: find, path: tests/find}\nworkflow:\n"
+    began = "  - {step: start, tool: {kind: shell, command: touch began}, next: find}\n"
+    Path("find.yaml").write_text(head + began + "  - {step: find, tool: {kind: secrets, path: shop_key}}\n")
+    ended = cli("run", "find.yaml")
+    assert (ended.code, Path("began").exists()) == (2, False)
+    assert "step 'find': There is no credential 'shop_key'" in ended.err
+    (row,) = json.loads(cli("plan", "find.yaml", "--json").out)["secrets"]
+    assert (row["name"], row["exists"], row["used_by"]) == ("shop_key", False, ["find"])
+    cli("credential", "set", "shop_key", "--type", "generic", "--data", '{"word": "secret-word"}')
+    assert cli("run", "find.yaml").code == 0
+    # Elsewhere it is not looked for ahead, as of the keychain.
+    Path("find.yaml").write_text(
+        head + began + "  - {step: find, tool: {kind: secrets, provider: env, path: NONE}}\n"
+    )
+    assert cli("run", "find.yaml").code == 1
+
+
 def test_what_it_provides_while_it_runs_is_not_asked_for(cli: Cli) -> None:
     Path("load.yaml").write_text(TEXT.replace("workflow:", "provides: {credentials: [shop_db]}\nworkflow:"))
     (row,) = json.loads(cli("plan", "load.yaml", "--json").out)["secrets"]

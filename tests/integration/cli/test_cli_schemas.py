@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
+from sqlalchemy import make_url
 
 from .conftest import Cli
 
@@ -33,7 +34,9 @@ def test_a_first_run_says_in_one_line_where_it_makes_its_tables(
     assert 'in the schema "noetl"' in line
 
 
-def test_all_commands_follow_the_schema_of_the_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_commands_follow_the_schema_of_the_settings(
+    cli: Cli, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOETL_DATABASE_SCHEMA", "public")
     refused = cli("run", "sum.yaml")
     assert refused.code != 0
@@ -43,6 +46,8 @@ def test_all_commands_follow_the_schema_of_the_settings(cli: Cli, monkeypatch: p
     assert cli("db", "check").code == 0
     assert cli("run", "sum.yaml").code == 0
     assert "completed" in cli("sql", "--csv", "select status from execution").out
-    assert "public.execution" not in cli("doctor").out
+    seen = cli("doctor").out
+    assert "public.execution" not in seen
+    assert f"{make_url(empty_postgres_url).database} (schema public)" in seen
     monkeypatch.setenv("NOETL_DATABASE_SCHEMA", "pg_own")
     assert "NOETL_DATABASE_SCHEMA='pg_own' cannot be used" in cli("db", "check").err

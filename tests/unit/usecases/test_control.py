@@ -8,6 +8,7 @@ import pytest
 from playbooks import lone, playbook
 
 from noetl.errors import BadRequest, Conflict, NotFound, ToolError, VersionConflict
+from noetl.facts.events import ResultDiscarded
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.testing import Simulation
@@ -110,7 +111,12 @@ def test_work_that_does_not_end_is_waited_for_until_the_grace_has_passed() -> No
     sim, run = simulated(TWO, 1, act)
     sim.settle()
     assert seen == ["running", "running", "cancelled"]
-    assert sim.types(run)[-1] == "result.discarded"
+    discarded = sim.events(run)[-1].fact
+    assert isinstance(discarded, ResultDiscarded)
+    assert (discarded.is_loss, discarded.reason) == (
+        False,
+        "a result came too late (step.done): the execution had ended (cancelled)",
+    )
 
 
 def test_a_worker_that_hears_of_the_cancellation_lets_go_and_the_execution_ends_at_once() -> None:

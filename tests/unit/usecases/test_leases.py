@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -57,6 +57,21 @@ def test_a_late_delivery_does_not_end_the_heartbeats_of_a_newer_one() -> None:
     late.__exit__(None, None, None)
 
 
+def test_work_that_no_longer_counts_is_told_so_until_it_has_ended() -> None:
+    """A call that was just beginning when it was told first had nobody to hear it."""
+    sim = Simulation(ONE)
+    run = sim.start()
+    sim.deliver()
+    leases, lost = StillLeases(sim.rt), list[bool]()
+    with leases.hold(HeldCommand(claimed(sim, "w"), lost.append, lambda: None)):
+        control.cancel(sim.rt, run)
+        leases.beat()
+        leases.beat()
+        assert lost == [True, True]
+    leases.beat()
+    assert lost == [True, True]
+
+
 class Slow(SqlStore):
     """Transactions that may commit asynchronously are waited for."""
 
@@ -104,6 +119,77 @@ def test_a_heartbeat_that_failed_for_whatever_reason_is_followed_by_others() -> 
         leases.start()
         until(lambda: len(beats) > 2, "another heartbeat")
     leases.stop()
+
+
+class Refusing(SqlStore):
+    """Takes no report while `refusals` are left."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://")
+        self.refusals = 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        with super().begin() as tx:
+            yield tx
+            if self.refusals:
+                self.refusals -= 1
+                raise Unavailable("The database was held by another process.")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "tool: {kind: http, url: http://x}",
+        "loop: {in: [1], iterator: n}\ntool: {kind: http, url: http://x}",
+        """
+        tool:
+          - {name: one, kind: http, url: http://x, set: {ctx.seen: "{{ result }}"}}
+          - {name: two, kind: noop}
+        """,
+    ],
+    ids=["step", "loop", "pipeline"],
+)
+def test_what_a_call_came_to_is_reported_until_the_database_takes_it(step: str) -> None:
+    def http(_call: Call) -> Json:
+        calls.append(1)
+        store.refusals = 3
+        return 1
+
+    calls, store = list[int](), Refusing()
+    sim = Simulation(lone(step), {"http": http}, store=store)
+    run = sim.start()
+    sim.settle()
+    assert (sim.report(run).row.status, calls) == ("completed", [1])
+    assert "result.discarded" not in sim.types(run)
+
+
+def test_a_report_of_which_only_the_commit_was_not_heard_is_not_made_twice() -> None:
+    class Deaf(SqlStore):
+        @contextmanager
+        def begin(self) -> Iterator[Transaction]:
+            with super().begin() as tx:
+                yield tx
+            if deaf:
+                deaf.pop()
+                raise Unavailable("The database does not answer.")
+
+    deaf = list[int]()
+    calls = list[int]()
+
+    def http(_call: Call) -> Json:
+        calls.append(1)
+        deaf.append(1)
+        return 1
+
+    sim = Simulation(ONE, {"http": http}, store=Deaf("memory://"))
+    run = sim.start()
+    sim.deliver()
+    with pytest.raises(Unavailable):
+        sim.deliver()
+    sim.pass_time(31)
+    sim.settle()
+    assert (sim.report(run).row.status, calls) == ("completed", [1])
 
 
 def test_a_claim_that_a_crash_of_the_database_lost_is_worth_nothing() -> None:

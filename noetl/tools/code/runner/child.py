@@ -60,10 +60,8 @@ def _settle(runner: int, root: str, channel: int, out: int, err: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
-    processes.die_with_parent()
+    processes.die_with_parent(runner)
     processes.adopt_orphans()
-    if os.getppid() != runner:
-        os._exit(1)
     _arrange_descriptors(channel, out, err)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if os.getuid() != 0:

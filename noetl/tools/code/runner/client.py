@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,7 +53,9 @@ class LeasedChild:
     interrupted: bool = False
 
     def interrupt(self) -> None:
-        """Asks what runs in it to end, which is killed where it does not."""
+        """Asks what runs in it to end, once, which is killed where it does not."""
+        if self.interrupted:
+            return
         self.interrupted = True
         try:
             self.control.terminate(self.lease.pid)
@@ -103,8 +105,7 @@ class Runner:
             with child.control.showing() as show:
                 return self._converse(child, request, encode_request(request, show), deadline_s, listen)
         except BaseException:
-            # Whatever was raised into this thread (an interrupt, a soft time limit): nothing goes
-            # on.
+            # Whatever was raised into this thread (as a soft time limit): nothing goes on.
             self._end(child, kill=True)
             child.lease.close()
             raise
@@ -119,8 +120,8 @@ class Runner:
         ended is not harmed."""
         with self._lock:
             running = [child for child, whose in self._busy.items() if whose is token]
-            if not running:
-                self._interrupted = [*self._interrupted[-IDLE_INTERRUPTS:], token]
+            others = [one for one in self._interrupted[-IDLE_INTERRUPTS:] if one is not token]
+            self._interrupted = [*others, *([] if running else [token])]
             for child in running:
                 child.interrupt()
 
@@ -142,7 +143,7 @@ class Runner:
         if request.keep is not None and (written := answer.get("tables")):
             with child.control.tables(child.lease, len(written["sizes"])) as files:
                 value = put_tables(value, written, files, request.keep)
-        self._put_back(child, retire=answer["retire"] != KEEP or child.interrupted)
+        self._put_back(child, retire=answer["retire"] != KEEP)
         report = answer.get("error")
         return RunnerReply("error" if report else "ok", stdout, stderr, value, report or {})
 
@@ -176,7 +177,7 @@ class Runner:
                     return None
                 self._idle.remove(mine)
             if mine.alive():
-                return mine
+                return replace(mine)  # of its own in `_busy`
             mine.lease.close()
 
     def _fresh(self, key: Key) -> LeasedChild:
@@ -205,13 +206,13 @@ class Runner:
 
     def _put_back(self, child: LeasedChild, *, retire: bool) -> None:
         child.calls += 1
-        dropped: LeasedChild | None = child
-        if not retire and child.calls < CALLS:
-            with self._lock:
-                self._idle.append(child)
-                dropped = self._idle.pop(0) if len(self._idle) > self.settings.idle else None
-        if dropped is not None:
-            dropped.lease.close()
+        with self._lock:
+            self._busy.pop(child, None)  # no interrupt of this call meets the next one
+            keeps = not retire and not child.interrupted and child.calls < CALLS
+            self._idle += [child] if keeps else []
+            dropped = [self._idle.pop(0)] if len(self._idle) > self.settings.idle else []
+        for one in dropped if keeps else [child]:
+            one.lease.close()
 
     def close(self) -> None:
         """Lets go; the last user's close ends the process with all of its children."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from noetl import processes
 from noetl.scratch import ScratchFolder, make_folder, sweep_folders
 
 from .child import scratch, tables
@@ -99,6 +100,13 @@ def environment(more: Collection[str] = ()) -> dict[str, str]:
     return {name: os.environ[name] for name in allowed if not name.startswith("NOETL_")}
 
 
+def sweep_runs(below: Path) -> None:
+    """Ends what the children of runners run that are gone, and removes what they had: where a
+    runner is killed with its worker, nobody else does. Raises OSError."""
+    if below.is_dir():
+        sweep_folders(below.resolve(), lambda folder: processes.kill_started_in(str(folder)))
+
+
 class Control:
     """One runner process. Thread-safe; a fork of the worker must not use it but `forget` it."""
 
@@ -106,8 +114,7 @@ class Control:
         settings.scratch.mkdir(parents=True, exist_ok=True)
         # Without links: in a sandbox they lead nowhere.
         below = settings.scratch.resolve()
-        # Where a runner is killed with its worker, nobody else removes what its calls had.
-        sweep_folders(below)
+        sweep_runs(below)
         folder = make_folder(below, "run")
         root = str(folder.path)
         self.pid = os.getpid()
@@ -129,7 +136,8 @@ class Control:
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    env=environment(settings.inherited),
+                    # What its children fork without a program of their own is known by it, too.
+                    env={**environment(settings.inherited), "SCRATCH": root},
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
                 )
@@ -213,10 +221,12 @@ class Control:
         self._finalizer()
 
     def abandon(self, lease: Lease) -> None:
-        """Kills a child's group without the runner's help, where the runner is gone."""
+        """Kills a child's group without the runner's help, and what has left the group, where the
+        runner is gone."""
         if not self._sandboxed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(lease.pid, signal.SIGKILL)
+            processes.kill_started_in(scratch(str(self._root), lease.pid))
 
     def forget(self) -> None:
         """In a fork of the worker: lets go of what belongs to the process that forked."""
@@ -237,4 +247,7 @@ def _stop(
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.returncode:
+        # It was killed, and ended nothing.
+        processes.kill_started_in(str(folder.path))
     folder.remove()
