@@ -40,6 +40,9 @@ _FETCH: Final = 5_000
 _DECIMAL: Final = re.compile(r"DECIMAL\(([0-9]+),[0-9]+\)")
 _FLOAT_DIGITS: Final = 15
 _JSON: Final = ("json", "jsonb")
+_WHOLE: Final = ("smallint", "integer", "bigint")
+#: Types of whole numbers, too, that are written with a point.
+_FRACTIONAL: Final = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.+\)")
 #: Type of a table → of PostgreSQL; of all others JSON.
 _POSTGRES_TYPES: Final = {
     "BOOLEAN": "boolean",
@@ -222,6 +225,9 @@ def _cell(name: str, kind: str, wanted: str) -> str:
     """SQL of DuckDB for a value in the text form that PostgreSQL reads."""
     if kind == "BLOB":
         return f"'\\x' || lower(hex({name}))"
+    if wanted in _WHOLE and _FRACTIONAL.fullmatch(kind):
+        # With a point it would not be read as an integer.
+        return f"coalesce(CAST(TRY_CAST({name} AS HUGEINT) AS VARCHAR), CAST({name} AS VARCHAR))"
     is_json = wanted in _JSON or wanted.endswith("[]")
     if kind == "VARCHAR":
         # A text for a document is JSON already: SQLite and CSV have no other form of it.

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
-from noetl.tools.transfer.rounding import rounded_numbers
+from noetl.tools.transfer.rounding import refuse_cut_numbers, rounded_numbers
 from noetl.tools.transfer.stage import SourceReader, StagedRows, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
@@ -91,7 +92,8 @@ class Transfer(Tool):
     shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
     What a target does not have becomes what is nearest: in SQLite booleans are 0 and 1, times,
     identifiers, documents and exact numbers with more than 15 digits texts; a column of floats that
-    makes another number of an exact one is a warning with its row; in PostgreSQL lists and
+    makes another number of an exact one is a warning with its row; a number with more digits behind
+    the point than its column has fails the task before a row is written; in PostgreSQL lists and
     structures are `jsonb`, or arrays where the column is one; from SQLite a column with values of
     several types is JSON."""
 
@@ -207,7 +209,8 @@ class Transfer(Tool):
                     pass
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
-                    done = loader.load(config.chunk_rows, deadline)
+                    check = partial(refuse_cut_numbers, reader, staged)
+                    done = loader.load(config.chunk_rows, deadline, check)
                     notes |= loader.notes | rounded_numbers(reader, staged, loader.plan)
         result: dict[str, Json] = {
             "rows": done.total,
