@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from noetl.atomic import replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.values import json_safe
+from noetl.facts.values import json_safe, notes_of_columns
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb import tables as duckdb_tables
 from noetl.tools.duckdb.attempt import DuckDbErrors, parse_json_columns
@@ -120,11 +120,13 @@ class SqliteLoader(FileLoader):
         columns = self.staged.columns
         self._reader.execute(self.select(", ".join(quote(column.name) for column in columns), first, end))
         types = [column.type for column in columns]
+        notes: dict[str, set[str]] = {column.name: set() for column in columns}
         while rows := self._reader.fetchmany(_FETCH):
             for row in parse_json_columns(rows, types):
-                cells = [_sqlite_value(cell, self.notes) for cell in row]
+                cells = list(map(_sqlite_value, row, notes.values()))
                 yield sqlite.storable_row(cells, self.plan, partial(int, first))
                 first += 1
+            self.notes |= notes_of_columns(notes)
 
     def interrupt(self) -> None:
         self.connection.interrupt()
