@@ -181,6 +181,8 @@ class PostgresLoader(Loader):
     def transaction(self) -> Iterator[None]:
         with self._faults.explain(f"The rows cannot be written to '{self.write.name}'"):
             self._connection.autocommit = False
+            # A text such as 05/01/2024 is refused, and not taken for a day of May or of January.
+            self.execute("SET LOCAL datestyle = 'ISO, YMD'")
             yield
             self._connection.commit()
             self._connection.autocommit = True

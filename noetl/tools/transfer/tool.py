@@ -75,7 +75,9 @@ class Transfer(Tool):
     `|`) and how many each line has; `"` alone quotes, and nothing is a comment. A line with more or
     fewer fields, and a value that does not fit its column (by the first 20,480 lines), fail the
     task with line, column and value; `on_bad_line: skip` leaves such lines out, with a warning.
-    Numbers that a float would round are exact, or texts. Rows of JSON and NDJSON come as they
+    Numbers that a float would round are exact, or texts. Dates are those that begin with the year;
+    others (`05/01/2024`) stay texts, as nobody knows which is the month, and no column of dates
+    takes them: `strptime` of DuckDB makes dates of them. Rows of JSON and NDJSON come as they
     stand there: texts stay texts. A name that exists is that file, whatever pattern it makes.
 
     `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert`
