@@ -35,7 +35,16 @@ def as_dicts(
     names: Sequence[str], rows: Iterable[Sequence[object]], notes: set[str]
 ) -> list[dict[str, Json]]:
     """Rows as mappings of JSON values."""
-    return [dict(zip(names, [json_safe(value, notes) for value in row], strict=True)) for row in rows]
+    kept: dict[str, set[str]] = {name: set() for name in names}
+    own = list(kept.values())
+    dicts = [dict(zip(names, map(json_safe, row, own), strict=True)) for row in rows]
+    notes |= notes_of_columns(kept)
+    return dicts
+
+
+def notes_of_columns(notes: Mapping[str, Iterable[str]]) -> set[str]:
+    """What was noted of the values of each column, as warnings."""
+    return {f"Column '{name}': {note}" for name, every in notes.items() for note in every}
 
 
 def parse_json(rows: Iterable[dict[str, Json]], name: str) -> None:

@@ -111,15 +111,15 @@ DUCKDB: dict[str, list[str]] = {
     "DECIMAL(38,18)": ["12345678901234567890.123456789012345678"],
     "VARCHAR": ["", "null", "x"],
     "BLOB": ["\\x00\\xFF"],
-    "DATE": ["2026-01-05", "0001-01-01", "9999-12-31", "10000-01-01", "0044-03-15 (BC)"],
+    "DATE": ["2026-01-05", "0001-01-01", "9999-12-31", "10000-01-01", "0044-03-15 (BC)", "infinity"],
     "TIME": ["10:00:01.123456"],
     "TIME_NS": ["10:00:01.123456789"],
     "TIMETZ": ["10:00:01+02"],
-    "TIMESTAMP": ["2026-01-05 10:00:00.123456", "10000-01-01"],
+    "TIMESTAMP": ["2026-01-05 10:00:00.123456", "10000-01-01", "-infinity"],
     "TIMESTAMP_S": ["2026-01-05 10:00:00"],
     "TIMESTAMP_MS": ["2026-01-05 10:00:00.123"],
     "TIMESTAMP_NS": ["2026-01-05 10:00:00.123456789"],
-    "TIMESTAMPTZ": ["2026-01-05 10:00:00+02"],
+    "TIMESTAMPTZ": ["2026-01-05 10:00:00+02", "infinity"],
     "TIMESTAMPTZ_NS": ["2026-01-05 10:00:00.123456789+02"],
     "INTERVAL": ["1 month 2 days 03:04:05.5"],
     "UUID": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
@@ -238,6 +238,62 @@ def test_types_of_duckdb_do_not_depend_on_how_many_rows_there_are(
             f"""'{text.replace("'", "''")}'::{kind}""" for kind in sorted(kinds) for text in DUCKDB[kind]
         ]
         same_types(services, duckdb, [form.format(value) for value in values])
+
+
+@pytest.mark.parametrize("limit", [SMALL, LARGE], ids=["small", "large"])
+def test_infinite_days_stay_infinite_and_the_last_of_python_is_a_day(
+    services: Services, duckdb: Ask, limit: int
+) -> None:
+    days = ["infinity", "-infinity", "9999-12-31", "0001-01-01"]
+    texts = ", ".join(f"({at}, '{day}')" for at, day in enumerate(days))
+    ordered = f"(values {texts}) as v(n, d) order by n"
+
+    answer = duckdb(f"select d::date as day, d::timestamptz as instant from {ordered}", limit)
+    assert services.results is not None
+    found = list(open_references(answer["rows"], services.results.load))
+
+    assert [row["day"] for row in found] == days
+    assert [row["instant"] for row in found][:2] == days[:2]
+    written = "select d::date as d, i::timestamptz as i from (select day as d, instant as i from t)"
+    again = _duckdb(
+        services,
+        SMALL,
+        tables={"t": [{"day": row["day"], "instant": row["instant"]} for row in found]},
+        command=f"select d = 'infinity' as yes, isinf(i) as endless from ({written})",
+    )
+    assert [row["yes"] for row in again["rows"]] == [True, False, False, False]
+    assert [row["endless"] for row in again["rows"]] == [True, True, False, False]
+    assert duckdb("select date '9999-12-31' as d", limit)["types"] == ["DATE"]
+
+
+ODD_NUMBERS = "select x from (values (1, 'NaN'::float8), (2, 'Infinity'), (3, 0.5)) as v(n, x) order by n"
+
+
+def _nulls_with_warnings(services: Services, tool: DuckDb | Postgres, config: Any) -> None:
+    for limit in (SMALL, LARGE):
+        done = tool.run(_call(limit), config)
+        assert isinstance(done, Outcome)
+        assert services.results is not None
+        rows = done.result["rows"]
+
+        assert list(open_references(rows, services.results.load)) == [{"x": None}, {"x": None}, {"x": 0.5}]
+        assert done.result["types"] == ["DOUBLE"]
+        assert done.meta["warnings"] == ["Column 'x': NaN and infinite numbers are null"]
+        counted = _duckdb(services, SMALL, tables={"t": rows}, command="select count(x) as n from t")
+        assert counted["rows"] == [{"n": 1}]
+
+
+def test_numbers_that_json_has_not_are_null_in_few_rows_and_many(services: Services) -> None:
+    _nulls_with_warnings(services, DuckDb(services), DuckDbConfig(command=ODD_NUMBERS))
+
+
+@pytest.mark.postgres
+def test_numbers_that_json_has_not_are_null_in_few_rows_of_postgres_and_many(services: Services) -> None:
+    tool = Postgres(services)
+
+    _nulls_with_warnings(services, tool, PostgresConfig(auth="db", command=ODD_NUMBERS))
+
+    tool.close()
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 38, str(2**127 - 1), str(-(2**127) + 1)])

@@ -412,7 +412,8 @@ def test_results_are_json(tool: DuckDb) -> None:
     )
 
     json.dumps(outcome.result, allow_nan=False)
-    assert outcome.meta["warnings"] == ["NaN and infinite numbers are null"]
+    assert outcome.meta["warnings"] == ["Column 'x': NaN and infinite numbers are null"]
+    assert outcome.result["rows"][0]["t"] == "infinity"
 
 
 # --- leases --------------------------------------------------------------------------------------

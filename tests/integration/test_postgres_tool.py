@@ -112,7 +112,9 @@ def test_a_timestamp_with_zone_is_iso(tool: Postgres) -> None:
 
 
 def test_a_number_that_is_not_one_is_noted(tool: Postgres) -> None:
-    assert run(tool, "select 'NaN'::float8").meta["warnings"] == ["NaN and infinite numbers are null"]
+    assert run(tool, "select 'NaN'::float8 as f").meta["warnings"] == [
+        "Column 'f': NaN and infinite numbers are null"
+    ]
 
 
 def test_columns_of_one_name_are_kept_apart(tool: Postgres) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import cirq
@@ -224,3 +225,17 @@ def test_a_result_without_cirq_has_no_json_of_its_own(registry: Registry) -> Non
 
     assert outcome.error is not None
     assert "which has no JSON form" in outcome.error.message
+
+
+def test_an_exact_number_in_a_circuit_is_the_float_of_it(registry: Registry) -> None:
+    written = json.loads(canonical.text(cirq.Circuit(cirq.X(Q[0]) ** 0.25, cirq.measure(Q[0], key="m"))))
+    written["moments"][0]["operations"][0]["gate"]["exponent"] = Decimal("0.2500")
+
+    outcomes = [
+        registry.run(call("quantum", config={"cirq_json": given, "shots": 10, "seed": 1}, execution="9"))
+        for given in (written, json.dumps(written, default=float))
+    ]
+
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    exact, floats = (outcome.result["provenance"]["resolved_sha256"] for outcome in outcomes)
+    assert exact == floats

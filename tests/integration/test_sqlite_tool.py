@@ -308,7 +308,7 @@ def test_exact_numbers_keep_their_digits_or_are_refused_with_their_row_and_colum
     failed = refused(tool, table="t", rows=[{"n": 1}, {"n": long}])
 
     assert rows(tool, "select * from t") == [{"n": 1.5, "s": str(long), "free": str(2**70)}]
-    assert "Row 1 (from 0): the column 'n' (NUMERIC) cannot hold 12345678901234567.25" in str(failed)
+    assert "Row 1 (from 0): the column 'n' is NUMERIC, which cannot hold 12345678901234567.25" in str(failed)
     assert rows(tool, "select :a as a, :b as b", params={"a": Decimal("0.10"), "b": long}) == [
         {"a": 0.1, "b": str(long)}
     ]

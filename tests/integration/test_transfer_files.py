@@ -151,6 +151,20 @@ def test_numbers_of_csv_keep_their_digits(folder: Folder) -> None:
     assert read["wide"] == columns["wide"]
 
 
+def test_a_date_of_csv_that_does_not_begin_with_the_year_stays_a_text(folder: Folder) -> None:
+    lines = ["n,guess,instant", "1,05/01/2024,05/01/2024 10:00:00"]
+
+    (plain,) = folder.rows(folder.put("plain.csv", "iso\n2024-01-05\n"))
+    (slashes,) = folder.rows(folder.put("slashes.csv", "d\n2024/01/13\n"))
+    (guessed,) = folder.rows(folder.put("guessed.csv", "\n".join(lines)))
+    (european,) = folder.rows(folder.put("european.csv", "d,t\n13/01/2024,13.01.2024 10:00:00\n"))
+
+    assert plain == {"iso": "2024-01-05"}
+    assert slashes == {"d": "2024-01-13"}
+    assert (guessed["guess"], guessed["instant"]) == ("05/01/2024", "05/01/2024 10:00:00")
+    assert european == {"d": "13/01/2024", "t": "13.01.2024 10:00:00"}
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_an_encoding_is_named_or_asked_for(folder: Folder, encoding: Any) -> None:
     name = folder.put("x.csv", "id,name\n1,café\n".encode(encoding))

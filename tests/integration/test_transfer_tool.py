@@ -394,6 +394,20 @@ def test_documents_of_different_shapes_stay_what_they_are(
 
 
 @pytest.mark.postgres
+def test_postgres_does_not_guess_which_part_of_a_date_is_its_month(
+    tool: Transfer, services: Services
+) -> None:
+    postgres(services, "create table days (d date)")
+    target = {**PG, "table": "days"}
+
+    moved(tool, {"kind": "result", "ref": [{"d": "2024-01-05"}]}, target, "1")
+    error = refused(tool, {"kind": "result", "ref": [{"d": "05/01/2024"}]}, target)
+
+    assert "05/01/2024" in error.message
+    assert postgres(services, "select d from days") == [{"d": "2024-01-05"}]
+
+
+@pytest.mark.postgres
 def test_an_error_in_the_middle_leaves_the_chunks_before_it(tool: Transfer, services: Services) -> None:
     postgres(services, "create table t (id int check (id <> 15), name text, v float)")
     target = {**PG, "table": "t"}

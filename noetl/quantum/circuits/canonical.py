@@ -4,15 +4,16 @@ a moment in the order of their qubits. What is hashed, kept and compared is this
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
+from json import JSONDecodeError
 from typing import Any, Final
 
 import cirq
 import sympy
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.quantum.model import Point
 
@@ -88,7 +89,7 @@ def read(given: str, place: str = "cirq_json") -> cirq.Circuit:
     try:
         json.loads(given, parse_constant=_no_constant, parse_float=_finite)
         value = cirq.read_json(json_text=given, resolvers=[_resolver(place)])
-    except json.JSONDecodeError as error:
+    except JSONDecodeError as error:
         raise _refusal(
             place, f"is no JSON at line {error.lineno}, column {error.colno}: {error.msg}", line=error.lineno
         ) from None

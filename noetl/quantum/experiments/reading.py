@@ -3,7 +3,6 @@ have the same one. A circuit that code made is pinned in the checkpoint."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Final, Generic, TypeVar
 import cirq
 
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.pipeline.model import Call
 from noetl.quantum.circuits import builders, canonical, checks, qasm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from noetl import __version__
 from noetl.errors import ToolError
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import MANIFEST, plain
 from noetl.quantum.circuits import canonical

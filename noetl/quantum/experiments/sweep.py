@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import plain
 from noetl.pipeline.model import Later
@@ -45,7 +45,7 @@ class SweepProgress:
 
     def checkpoint(self, of: int, identity: str) -> JsonMap:
         # References as text: those in a checkpoint would be opened when it is handed back.
-        kept = json.dumps({"points": self.points, "tables": self.tables})
+        kept = json.dumps({"points": self.points, "tables": self.tables}, typed=True)
         return {
             "phase": "sweep",
             "done": self.next,

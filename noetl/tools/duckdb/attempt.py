@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,27 @@ from noetl.errors import ToolError
 from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.facts.values import unique_names
+from noetl.tools.duckdb.answer_types import (
+    HUGE,
+    holds_wide,
+    is_exact,
+    parquet_types,
+    table_types,
+    with_parquet_columns,
+)
 from noetl.tools.duckdb.causes import cause_of
+from noetl.tools.duckdb.endless import (
+    ENDS_ARE_DAYS,
+    endless_columns,
+    finite_numbers,
+    may_be_endless,
+    with_endless_texts,
+)
 from noetl.tools.duckdb.tables import write_rows
 from noetl.tools.kit.calls import StopSignal
-from noetl.tools.kit.columns import DIGITS, decimal_type, plain_type
+from noetl.tools.kit.columns import DIGITS, decimal_type
 from noetl.tools.kit.files import advise_folder
-from noetl.tools.kit.large import PARQUET_OPTIONS
+from noetl.tools.kit.large import NEVER_INLINE, PARQUET_OPTIONS
 from noetl.tools.sql.calls import (
     ROWS,
     RowCollector,
@@ -31,29 +47,11 @@ from noetl.tools.sql.calls import (
     refuse_too_large,
     result_of,
 )
-from noetl.tools.sql.rows import quote
 from noetl.tools.sql.text import BoundStatement, Placeholder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Types that Parquet has not, or has with less in them.
-_INEXACT: Final = re.compile(
-    r"HUGEINT|INTERVAL|TIME WITH TIME ZONE|TIMETZ|TIME_NS|TIMESTAMP(?:TZ)?_NS|BIT\b|UNION|BIGNUM|VARINT|"
-    r"VARIANT|GEOMETRY|TUPLE|NULL"
-)
-#: Types of a column that a table written as text can have.
-_PLAIN: Final = re.compile(
-    r"BOOLEAN|U?(?:TINY|SMALL|BIG)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|DATE|TIME|TIMESTAMP|"
-    r"UUID|JSON|BLOB"
-)
-_HUGE: Final = "HUGEINT"
-_WIDE: Final = 10**DIGITS
-_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
-#: Types that are exact only where they stand alone: inside of others JSON is text to the driver,
-#: and would be a value behind Parquet; bytes are base64 text in rows, which makes no bytes again.
-_ALONE: Final = (_HUGE, "JSON", "BLOB")
-_INSIDE: Final = re.compile(r"JSON|BLOB")
 _FETCH: Final = 10_000
 _LINE: Final = re.compile(r"^LINE (\d+):", re.MULTILINE)
 _UNOPENED: Final = re.compile(r'Cannot open file "(.+)": No such file or directory$')
@@ -61,6 +59,23 @@ _ADVICE: Final = (
     " (names of files stand in the text or are parameters; `files` names what else SQL reaches; with "
     "`allow_external` INSTALL, LOAD and ATTACH stand before all others)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A statement that yields rows, with what is known of them."""
+
+    text: str
+    values: dict[str, object] | None
+    names: Sequence[str]
+    types: Sequence[str]
+    index: int
+    kind: str
+
+    @property
+    def is_select(self) -> bool:
+        """Whether it may run once more."""
+        return self.kind == "SELECT"
 
 
 class DuckDbErrors(SqlErrors):
@@ -155,44 +170,72 @@ class DuckDbAttempt:
             return StatementResult([], [], int(block[0][0]) if block else 0, kind)
         names = unique_names(column[0] for column in described)
         types = [str(column[1]) for column in described]
-        rows = RowCollector(self._errors.place(index), names, self._order.bounds, table_types(names, types))
-        exact, is_wide = kind == "SELECT" and is_exact(types), False
+        query = _Query(text, dict(bound.values) or None, names, types, index, kind)
+        return self._collect(query, cursor, block)
+
+    def _collect(
+        self, query: _Query, cursor: DuckDBPyConnection, block: list[tuple[object, ...]]
+    ) -> StatementResult:
+        """The rows: `block`, and what the cursor has behind it."""
+        names, types = query.names, query.types
+        rows = RowCollector(
+            self._errors.place(query.index), names, self._order.bounds, table_types(names, types)
+        )
+        exact, is_wide = query.is_select and is_exact(types), False
+        ends = set[str]()
         with contextlib.closing(rows):
             while block:
                 rows.add(parse_json_columns(block, types))
                 refuse_interrupted(self._stop)
                 if rows.is_large and exact:
-                    return self._keep(text, bound, names, types, index)
+                    return self._keep(query)
                 is_wide = is_wide or holds_wide(block, types)
+                ends |= {names[at] for at in may_be_endless(block, types)}
                 block = cursor.fetchmany(_FETCH)
-            return rows.answer(kind, parquet_types(names, types, is_wide) if exact else None)
+            if ends and query.is_select and (endless := self._endless(query)):
+                return self._collect_endless(query, endless)
+            if ends and not query.is_select:
+                self._order.bounds.notes.add(ENDS_ARE_DAYS.format(", ".join(sorted(ends))))
+            return rows.answer(query.kind, parquet_types(names, types, is_wide) if exact else None)
 
-    def _keep(
-        self, text: str, bound: BoundStatement, names: Sequence[str], types: Sequence[str], index: int
-    ) -> StatementResult:
+    def _endless(self, query: _Query) -> set[int]:
+        source = f"(\n{query.text}\n)"
+        return endless_columns(self._connection, source, query.values, query.names, query.types)
+
+    def _collect_endless(self, query: _Query, endless: set[int]) -> StatementResult:
+        """The rows of a query once more, with infinite values as texts."""
+        text = with_endless_texts(query.text, query.names, query.types, endless)
+        cursor = self._connection.execute(text, query.values)
+        types = [str(column[1]) for column in cursor.description or []]
+        return self._collect(replace(query, text=text, types=types), cursor, cursor.fetchmany(_FETCH))
+
+    def _keep(self, query: _Query) -> StatementResult:
         """The rows of a query that turned out large: it runs once more, and DuckDB writes them by
         itself."""
         import duckdb  # see `DatabaseSetup`
 
         shelf = self._order.bounds.shelf
         assert shelf is not None  # otherwise nothing is large
-        path = self._folder / f"rows-{index}.parquet"
+        path = self._folder / f"rows-{query.index}.parquet"
 
         def copy(is_wide: bool) -> int:
-            rows = with_parquet_columns(text, names, types, is_wide)
-            self._connection.execute(
-                f"COPY ({rows}\n) TO '{path}' ({PARQUET_OPTIONS})", dict(bound.values) or None
-            )
+            rows = with_parquet_columns(query.text, query.names, query.types, is_wide)
+            self._connection.execute(f"COPY ({rows}\n) TO '{path}' ({PARQUET_OPTIONS})", query.values)
             return int(self._connection.fetchall()[0][0])
 
         try:
             count = copy(is_wide=False)
         except duckdb.ConversionException:
-            if _HUGE not in types:
+            if HUGE not in query.types:
                 raise
             count = copy(is_wide=True)
-        refuse_too_large(self._errors.place(index), path.stat().st_size, shelf.most_bytes)
-        return kept_rows(names, shelf.put_parquet(path), count, "SELECT")
+        source = f"read_parquet('{path}')"
+        if endless := endless_columns(self._connection, source, None, query.names, query.types):
+            return self._collect_endless(query, endless)
+        if shelf.inline_bytes != NEVER_INLINE:
+            path = finite_numbers(self._connection, path, query.names, query.types, self._order.bounds.notes)
+        refuse_too_large(self._errors.place(query.index), path.stat().st_size, shelf.most_bytes)
+        return kept_rows(query.names, shelf.put_parquet(path), count, "SELECT")
 
     def _kind(self, text: str) -> tuple[str, bool]:
         """The statement's type (`SELECT`), and whether rows are all that it yields."""
@@ -221,44 +264,6 @@ def refuse_wide_values(bound: BoundStatement) -> None:
 def _digits(number: Decimal) -> tuple[int, int]:
     """Digits before and behind the point."""
     return max(number.adjusted() + 1, 0), max(-int(number.as_tuple().exponent), 0)
-
-
-def is_exact(types: Sequence[str]) -> bool:
-    """Whether rows of these types come back from Parquet as they are (whole numbers of 128 bits as
-    decimals)."""
-    return all(kind in _ALONE or not (_INEXACT.search(kind) or _INSIDE.search(kind)) for kind in types)
-
-
-def table_types(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
-    """The types that columns of a text table can have; the others follow their values."""
-    known = {name: kind for name, kind in zip(names, types, strict=True) if _PLAIN.fullmatch(kind)}
-    return known | {
-        name: "TIMESTAMPTZ" for name, kind in zip(names, types, strict=True) if kind == _WITH_ZONE
-    }
-
-
-def holds_wide(rows: Sequence[Sequence[object]], types: Sequence[str]) -> bool:
-    """Whether a whole number of 128 bits has more digits than a decimal."""
-    huge = [at for at, kind in enumerate(types) if kind == _HUGE]
-    cells = (row[at] for row in rows for at in huge)
-    return any(isinstance(cell, int) and abs(cell) >= _WIDE for cell in cells)
-
-
-def parquet_types(names: Sequence[str], types: Sequence[str], is_wide: bool) -> dict[str, str]:
-    """The types that the columns have in Parquet (`is_wide`: see `holds_wide`)."""
-    plain = ["JSON" if is_wide and kind == _HUGE else plain_type(kind) for kind in types]
-    return dict(zip(names, plain, strict=True))
-
-
-def with_parquet_columns(text: str, names: Sequence[str], types: Sequence[str], is_wide: bool) -> str:
-    """The query `text` with columns that Parquet has."""
-    cast = "CAST(CAST({0} AS VARCHAR) AS JSON) AS {0}" if is_wide else "CAST({0} AS DECIMAL(38,0)) AS {0}"
-    chosen = ", ".join(
-        (cast if kind == _HUGE else "{0}").format(quote(name))
-        for name, kind in zip(names, types, strict=True)
-    )
-    # On separate lines: the statement may end in a comment.
-    return f"SELECT {chosen} FROM (\n{text}\n) AS q({', '.join(map(quote, names))})"  # noqa: S608 - quoted
 
 
 def parse_json_columns(rows: Sequence[Sequence[object]], types: Sequence[str]) -> Sequence[Sequence[object]]:

@@ -32,6 +32,8 @@ _SAMPLE: Final = 200
 _UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: Digits that every float keeps.
 _FLOAT_DIGITS: Final = 15
+#: How a date begins of which nobody guesses what is its day and what its month.
+_ISO: Final = "%Y"
 _ROUNDED: Final = ("DOUBLE", "HUGEINT")
 _IGNORE: Final = ", ignore_errors = true"
 _SHOWN_LINES: Final = 5
@@ -171,12 +173,15 @@ def _with_types(connection: DuckDBPyConnection, plain: CsvLayout) -> CsvLayout:
         return plain
     if len(columns) != len(plain.columns):
         return plain
+    forms = {"DATE": ("dateformat", day), "TIMESTAMP": ("timestampformat", instant)}
+    guessed = {kind for kind, (_, form) in forms.items() if form is not None and not form.startswith(_ISO)}
     formats = "".join(
         f", {option} = {quote_text(form)}"
-        for option, form in (("dateformat", day), ("timestampformat", instant))
-        if form is not None
+        for kind, (option, form) in forms.items()
+        if form is not None and kind not in guessed
     )
-    typed = tuple(Column(one["name"], one["type"]) for one in columns)
+    types = [(one["name"], "VARCHAR" if one["type"] in guessed else one["type"]) for one in columns]
+    typed = tuple(Column(name, kind) for name, kind in types)
     return replace(plain, columns=typed, has_header=has_header, formats=formats)
 
 

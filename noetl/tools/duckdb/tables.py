@@ -20,7 +20,8 @@ from noetl.tools.kit.columns import names_alike
 from noetl.tools.kit.large import CSV, NDJSON, PARQUET
 from noetl.tools.kit.references import rows_in, rows_of
 from noetl.tools.sql.batches import batches
-from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan, rounding_notes
+from noetl.tools.sql.exactness import exact_spellings, rounding_notes
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, plan
 from noetl.tools.sql.rows import TableWrite, quote, quote_text
 from noetl.usecases.ports import Results
 
@@ -167,7 +168,10 @@ def write_rows(
     for part in planned.parts():
         readings = list(map(reading_of, part.types))
         text, shape = _insert(part, readings)
-        for batch in batches(part.rows, part.columns, [reading.spell for reading in readings]):
+        spellings = [
+            exact or reading.spell for exact, reading in zip(exact_spellings(part), readings, strict=True)
+        ]
+        for batch in batches(part.rows, part.columns, spellings):
             go_on()
             connection.execute(text, {"rows": batch, "shape": shape})
     return write.result()

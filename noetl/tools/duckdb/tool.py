@@ -52,8 +52,10 @@ class DuckDb(SqlTool):
 
     DECIMAL and whole numbers keep their digits, in rows and in parameters; a parameter with more
     than 38 digits is refused. Rows that are written into a column of floats which makes another
-    number of an exact one get a warning that names row and column. Columns that differ by case
-    alone are refused in `tables`.
+    number of an exact one get a warning that names row and column. NaN and infinite numbers are
+    null in rows, however many there are, with a warning that names the column; infinite dates and
+    instants, and those that Python's years do not reach, are texts (`infinity`, `10000-01-01`) that
+    can be written again. Columns that differ by case alone are refused in `tables`.
 
     A database file is opened for each call and closed after it. One task at a time uses it for
     writing, among all workers of a machine that share `NOETL_HOME`; tasks with `read_only: true`

@@ -15,7 +15,7 @@ from noetl.errors import BadRequest, ToolError, Unavailable
 from noetl.facts import json
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.reference import Column, Retention
-from noetl.facts.values import json_safe
+from noetl.facts.values import json_safe, notes_of_columns
 from noetl.pipeline.model import Call
 from noetl.tools.kit.base import Services
 from noetl.tools.kit.columns import ColumnValues
@@ -107,6 +107,7 @@ class RowSpool:
         self._names = list(names)
         self._types = dict(types or {})
         self._seen = [ColumnValues() for _ in self._names]
+        self._notes: dict[str, set[str]] = {name: set() for name in self._names}
         self._holds_exact = False
         self._folder = scratch_folder(shelf)
         self._path = Path(self._folder.name, "rows.ndjson")
@@ -116,12 +117,14 @@ class RowSpool:
         """One that rows have from now on."""
         self._names.append(name)
         self._seen.append(ColumnValues())
+        self._notes[name] = set()
 
     def add(self, rows: Iterable[Sequence[object]], notes: set[str]) -> None:
         """Raises ToolError(limit) where there is too much of it."""
         for row in rows:
             self.rows += 1
-            self.size += self._file.write(self._line(row, notes))
+            self.size += self._file.write(self._line(row))
+        notes |= notes_of_columns(self._notes)
         if self.size > self._shelf.most_bytes:
             raise ToolError(
                 "limit",
@@ -130,14 +133,14 @@ class RowSpool:
                 type="TooManyBytes",
             )
 
-    def _line(self, row: Sequence[object], notes: set[str]) -> str:
+    def _line(self, row: Sequence[object]) -> str:
         cells: dict[str, Json] = {}
         for name, value, seen in zip(self._names, row, self._seen, strict=True):
             if value is None:
                 continue
             seen.add(value)
             is_text = (type(value) is Decimal and name in self._types) or self._is_kept(name, value)
-            cells[name] = str(value) if is_text else json_safe(value, notes)
+            cells[name] = str(value) if is_text else json_safe(value, self._notes[name])
         text = _encode(cells)
         self._holds_exact = self._holds_exact or json.MARK in text
         return text + "\n"

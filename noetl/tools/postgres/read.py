@@ -14,7 +14,7 @@ from noetl.errors import BadRequest, ToolError
 from noetl.facts.reference import Column
 from noetl.facts.values import unique_names
 from noetl.tools.kit.columns import DIGITS, decimal_type
-from noetl.tools.kit.large import CSV, TableStore, scratch_folder
+from noetl.tools.kit.large import CSV, NEVER_INLINE, TableStore, scratch_folder
 from noetl.tools.postgres.errors import PostgresErrors, adapt_values
 from noetl.tools.sql.calls import (
     ResultBounds,
@@ -125,7 +125,7 @@ class QueryReader:
         shelf = self._bounds.shelf
         status = f"SELECT {table.count}"
         if shelf is not None and table.size > shelf.inline_bytes and shelf.takes(table.names):
-            types = table.types(shelf)
+            types = None if table.holds_nan and shelf.inline_bytes != NEVER_INLINE else table.types(shelf)
             if types is not None:
                 # What a type cannot hold after all goes the long way.
                 with contextlib.suppress(BadRequest):
@@ -144,6 +144,8 @@ class _Table:
     def __init__(self, path: Path, columns: Sequence[extensions.Column], sink: CsvSink) -> None:
         self.path, self.count, self.size = path, sink.rows, sink.size
         self._endless = sink.endless
+        #: Whether a number may be in it that JSON does not have: it is null in rows, few or many.
+        self.holds_nan = sink.holds_nan
         self.names = unique_names(column.name for column in columns)
         self._columns = columns
 
@@ -216,6 +218,8 @@ class CsvSink:
         self.size = 0
         #: Whether a date may be in it that only PostgreSQL has: those stay texts.
         self.endless = False
+        #: Whether NaN or an infinity may be in it.
+        self.holds_nan = False
         self._file = file
         self._bounds, self._place, self._go_on = bounds, place, go_on
         self._most = bounds.most_bytes if bounds.shelf is None else bounds.shelf.most_bytes
@@ -227,6 +231,7 @@ class CsvSink:
         self.rows += 1
         self.size += len(row)
         self.endless = self.endless or b"infinity" in row or b" BC" in row
+        self.holds_nan = self.holds_nan or b"NaN" in row or b"Infinity" in row
         refuse_too_large(self._place, self.size, self._most)
         if self._bounds.shelf is None:
             refuse_too_many(self._place, self.rows)

@@ -87,8 +87,9 @@ class Postgres(SqlTool):
 
     `numeric` keeps its digits, in rows and in parameters: python code gets a `Decimal`, or an `int`
     where its column has no point. `types` are those of the columns, by the names of DuckDB
-    (`DECIMAL(38,2)`), however many rows there are. NaN and infinity become null, with a warning.
-    Rows that are written into a column of floats which makes another number of an exact one get a
+    (`DECIMAL(38,2)`), however many rows there are. NaN and infinity become null, with a warning
+    that names the column; infinite dates and instants stay texts (`infinity`). Rows
+    that are written into a column of floats which makes another number of an exact one get a
     warning that names row and column.
 
     `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while

@@ -13,8 +13,9 @@ from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.pipeline.model import Call
 from noetl.tools.postgres.errors import PostgresErrors
-from noetl.tools.sql.batches import batches
-from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan, rounding_notes
+from noetl.tools.sql.batches import Spell, batches
+from noetl.tools.sql.exactness import exact_spellings, rounding_notes
+from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
 from noetl.tools.sql.rows import TableWrite, quote
 from noetl.tools.sql.text import BoundStatement
 
@@ -116,20 +117,24 @@ def _insert(cursor: extensions.cursor, part: WritePlan, go_on: Callable[[], None
     tail = f"::json) AS r({fields}){part.extra}"
     # Of a name every `%` is doubled: the driver looks for its own.
     text = head.replace("%", "%%") + "%s" + tail.replace("%", "%%")
-    for batch in batches(part.rows, part.columns):
+    for batch in batches(part.rows, part.columns, exact_spellings(part)):
         go_on()
         cursor.execute(text, (batch,))
 
 
 def _copy(cursor: extensions.cursor, part: WritePlan, go_on: Callable[[], None]) -> None:
-    lines = ("\t".join(map(_cell, row, part.types)) + "\n" for row in decode_rows(part, ("bytea",)))
+    spellings = exact_spellings(part)
+    lines = (
+        "\t".join(map(_cell, row, part.types, spellings)) + "\n" for row in decode_rows(part, ("bytea",))
+    )
     while text := "".join(itertools.islice(lines, _LINES)):
         go_on()
         cursor.copy_expert(f"COPY {part.into} FROM STDIN", io.BytesIO(text.encode()))
 
 
-def _cell(value: object, kind: str) -> str:
-    return "\\N" if value is None else _text(value, kind).translate(_ESCAPES)
+def _cell(value: object, kind: str, spell: Spell | None) -> str:
+    said = value if spell is None else spell(value)
+    return "\\N" if said is None else _text(said, kind).translate(_ESCAPES)
 
 
 def _text(value: object, kind: str) -> str:

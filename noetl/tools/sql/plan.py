@@ -5,19 +5,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Final
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json, JsonMap
 from noetl.facts.nearest import nearest
 from noetl.tools.sql.rows import TableWrite, quote
-
-#: Types of floats.
-FLOATS: Final = ("real", "double precision", "FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,35 +180,6 @@ def check_bytes(planned: WritePlan, bytes_types: Container[str]) -> None:
     for index, row in enumerate(row for page in planned.write.pages() for row in page):
         for name in columns:
             _decode(row.get(name), index, name)
-
-
-def rounding_notes(planned: WritePlan) -> set[str]:
-    """Warnings of the exact numbers that columns of floats make others of: the first of each."""
-    kinds = {name: kind for name, kind in zip(planned.columns, planned.types, strict=True) if kind in FLOATS}
-    notes: dict[str, str] = {}
-    every = (row for page in planned.write.pages() for row in page) if kinds else ()
-    for index, row in enumerate(every):
-        for name in kinds.keys() - notes.keys():
-            if _is_rounded(row.get(name)):
-                notes[name] = rounding_note(index, name, kinds[name], str(row[name]))
-    return set(notes.values())
-
-
-def rounding_note(index: int, name: str, kind: str, number: str) -> str:
-    """A warning that a column holds another number than the one of a row."""
-    return (
-        f"Row {index} (from 0): the column '{name}' is {kind}, which holds another number than {number}; "
-        "make it numeric or text."
-    )
-
-
-def _is_rounded(value: Json) -> bool:
-    if type(value) is not int and not isinstance(value, Decimal):
-        return False
-    # What is too large for a float is refused by the database.
-    with contextlib.suppress(OverflowError):
-        return Decimal(repr(float(value))) != value
-    return False
 
 
 def decode_rows(part: WritePlan, bytes_types: Container[str]) -> Iterator[list[object]]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from noetl.facts import json
 from noetl.facts.json import Json
 from noetl.tools.kit.files import advise_folder
 from noetl.tools.sql.calls import ROWS, SqlErrors
+from noetl.tools.sql.exactness import inexact, number_in
 from noetl.tools.sql.files import MEMORY, database_in_use, refuse_engine
 from noetl.tools.sql.plan import TableColumn, WritePlan, check_bytes, decode_rows, plan
 from noetl.tools.sql.rows import TableWrite, quote
@@ -34,6 +35,8 @@ _SHORTEST_S: Final = 0.01
 _INT64: Final = 1 << 63
 #: In the type of a column that keeps texts as they are; others make numbers of them, if they can.
 _TEXTS: Final = ("CHAR", "CLOB", "TEXT", "BLOB")
+#: In the type of a column that makes floats of integers.
+_FLOATS: Final = ("REAL", "FLOA", "DOUB")
 #: Names of errors that a second try may get past.
 _PASSING: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _NEAR: Final = re.compile(r'near "(.+)": syntax error')
@@ -131,25 +134,48 @@ def storable_row(values: Sequence[Json], part: WritePlan, number: Callable[[], i
     stored = []
     for value, kind, name in zip(values, part.types, part.names, strict=True):
         try:
-            is_number = isinstance(value, Decimal | int)
-            stored.append(_storable(value, kind) if is_number else bindable(value))
+            stored.append(_storable(value, kind))
         except ArithmeticError as error:
-            place = f"Row {number()} (from 0): the column '{name}' ({kind})"
-            message = f"{place} cannot hold {str(value)[:60]}; make it a column of TEXT."
-            raise ToolError("sql", message, type="InexactNumber") from error
+            raise inexact(number(), name, kind, value, "make it a column of TEXT") from error
     return stored
 
 
-def _storable(value: Decimal | int, kind: str) -> object:
-    """Raises ArithmeticError where the column cannot hold the number."""
-    if isinstance(value, int) and -_INT64 <= value < _INT64:
-        return value
-    if not kind or any(word in kind for word in _TEXTS):
-        return json.digits(Decimal(value))
-    number = bindable(Decimal(value))
-    if not isinstance(number, float):
-        raise ArithmeticError(kind)
-    return number
+def _storable(value: Json, kind: str) -> object:
+    """Raises ArithmeticError where the column cannot hold the number that `value` is, or says."""
+    match value:
+        case str():
+            said = None if _keeps_texts(kind) else number_in(value)
+            if said is not None:
+                _storable(said, kind)
+            return value
+        case int() if -_INT64 <= value < _INT64:
+            return _as_float(Decimal(value)) if _makes_floats(kind) else value
+        case int() | Decimal() if _keeps_texts(kind):
+            return json.digits(Decimal(value))
+        case Decimal() if value == value.to_integral_value() and abs(value) < _INT64:
+            return _storable(int(value), kind)
+        case int() | Decimal():
+            return _as_float(Decimal(value))
+        case _:
+            return bindable(value)
+
+
+@cache
+def _keeps_texts(kind: str) -> bool:
+    return not kind or any(word in kind for word in _TEXTS)
+
+
+@cache
+def _makes_floats(kind: str) -> bool:
+    return "INT" not in kind and any(word in kind for word in _FLOATS)
+
+
+def _as_float(number: Decimal) -> float:
+    """The float that is the same number. Raises ArithmeticError where there is none."""
+    found = bindable(number)
+    if not isinstance(found, float):
+        raise ArithmeticError(number)
+    return found
 
 
 class SqliteErrors(SqlErrors):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -191,17 +191,18 @@ class Loader(ABC):
         source = f"{self.staged.source(first, end)}{last if key else ''}"
         return f"SELECT {cells} FROM {source} ORDER BY file_row_number"  # noqa: S608 - quoted
 
-    def load(self, most: int, deadline: TransferDeadline) -> TransferMark:
-        """Writes all rows, `most` in each chunk. Raises ToolError."""
+    def load(self, most: int, deadline: TransferDeadline, check: Callable[[WritePlan], None]) -> TransferMark:
+        """Writes all rows, `most` in each chunk, once `check` has seen where they go. Raises
+        ToolError."""
         with deadline.watch(self.interrupt):
             self.prepare()
         while True:
             with deadline.watch(self.interrupt):
-                mark = self._chunk(most)
+                mark = self._chunk(most, check)
             if mark.is_done:
                 return mark
 
-    def _chunk(self, most: int) -> TransferMark:
+    def _chunk(self, most: int, check: Callable[[WritePlan], None]) -> TransferMark:
         """Writes the next `most` rows at most, and says how far it is."""
         with self.transaction():
             fresh = TransferMark(self.staged.sha256, self.staged.rows)
@@ -214,8 +215,10 @@ class Loader(ABC):
                     "The rows of this transfer are not those that it began with.",
                     type="OtherRows",
                 )
-            if mark is None and self.target.mode == "replace":
-                self.execute(self.write.delete)
+            if mark is None:
+                check(self.plan)
+                if self.target.mode == "replace":
+                    self.execute(self.write.delete)
             mark = mark or fresh
             end = min(mark.rows + most, mark.total)
             if end > mark.rows:

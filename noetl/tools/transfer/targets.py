@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from noetl.atomic import replace_file
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.facts.values import json_safe
+from noetl.facts.values import json_safe, notes_of_columns
 from noetl.pipeline.model import Call
 from noetl.tools.duckdb import tables as duckdb_tables
 from noetl.tools.duckdb.attempt import DuckDbErrors, parse_json_columns
@@ -40,6 +40,9 @@ _FETCH: Final = 5_000
 _DECIMAL: Final = re.compile(r"DECIMAL\(([0-9]+),[0-9]+\)")
 _FLOAT_DIGITS: Final = 15
 _JSON: Final = ("json", "jsonb")
+_WHOLE: Final = ("smallint", "integer", "bigint")
+#: Types of whole numbers, too, that are written with a point.
+_FRACTIONAL: Final = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.+\)")
 #: Type of a table → of PostgreSQL; of all others JSON.
 _POSTGRES_TYPES: Final = {
     "BOOLEAN": "boolean",
@@ -117,11 +120,13 @@ class SqliteLoader(FileLoader):
         columns = self.staged.columns
         self._reader.execute(self.select(", ".join(quote(column.name) for column in columns), first, end))
         types = [column.type for column in columns]
+        notes: dict[str, set[str]] = {column.name: set() for column in columns}
         while rows := self._reader.fetchmany(_FETCH):
             for row in parse_json_columns(rows, types):
-                cells = [_sqlite_value(cell, self.notes) for cell in row]
+                cells = list(map(_sqlite_value, row, notes.values()))
                 yield sqlite.storable_row(cells, self.plan, partial(int, first))
                 first += 1
+            self.notes |= notes_of_columns(notes)
 
     def interrupt(self) -> None:
         self.connection.interrupt()
@@ -176,6 +181,8 @@ class PostgresLoader(Loader):
     def transaction(self) -> Iterator[None]:
         with self._faults.explain(f"The rows cannot be written to '{self.write.name}'"):
             self._connection.autocommit = False
+            # A text such as 05/01/2024 is refused, and not taken for a day of May or of January.
+            self.execute("SET LOCAL datestyle = 'ISO, YMD'")
             yield
             self._connection.commit()
             self._connection.autocommit = True
@@ -222,6 +229,9 @@ def _cell(name: str, kind: str, wanted: str) -> str:
     """SQL of DuckDB for a value in the text form that PostgreSQL reads."""
     if kind == "BLOB":
         return f"'\\x' || lower(hex({name}))"
+    if wanted in _WHOLE and _FRACTIONAL.fullmatch(kind):
+        # With a point it would not be read as an integer.
+        return f"coalesce(CAST(TRY_CAST({name} AS HUGEINT) AS VARCHAR), CAST({name} AS VARCHAR))"
     is_json = wanted in _JSON or wanted.endswith("[]")
     if kind == "VARCHAR":
         # A text for a document is JSON already: SQLite and CSV have no other form of it.

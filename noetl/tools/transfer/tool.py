@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from noetl.tools.transfer.config import (
     TransferConfig,
 )
 from noetl.tools.transfer.load import Loader, StagedTable, TransferMark, choose_columns
-from noetl.tools.transfer.rounding import rounded_numbers
+from noetl.tools.transfer.rounding import refuse_cut_numbers, rounded_numbers
 from noetl.tools.transfer.stage import SourceReader, StagedRows, TransferDeadline
 from noetl.tools.transfer.targets import DuckDbLoader, PostgresLoader, SqliteLoader, write_file
 
@@ -75,7 +76,9 @@ class Transfer(Tool):
     `|`) and how many each line has; `"` alone quotes, and nothing is a comment. A line with more or
     fewer fields, and a value that does not fit its column (by the first 20,480 lines), fail the
     task with line, column and value; `on_bad_line: skip` leaves such lines out, with a warning.
-    Numbers that a float would round are exact, or texts. Rows of JSON and NDJSON come as they
+    Numbers that a float would round are exact, or texts. Dates are those that begin with the year;
+    others (`05/01/2024`) stay texts, as nobody knows which is the month, and no column of dates
+    takes them: `strptime` of DuckDB makes dates of them. Rows of JSON and NDJSON come as they
     stand there: texts stay texts. A name that exists is that file, whatever pattern it makes.
 
     `mode` is `append` (default), `replace` (all other rows go, with the first chunk) or `upsert`
@@ -92,12 +95,13 @@ class Transfer(Tool):
     table as it is, `replace` empties it, and `create` does not make it, with a warning.
 
     Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
-    shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning.
-    What a target does not have becomes what is nearest: in SQLite booleans are 0 and 1, times,
-    identifiers, documents and exact numbers with more than 15 digits texts; a column of floats that
-    makes another number of an exact one is a warning with its row; in PostgreSQL lists and
-    structures are `jsonb`, or arrays where the column is one; from SQLite a column with values of
-    several types is JSON."""
+    shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning
+    that names the column. What a target does not have becomes what is nearest: in
+    SQLite booleans are 0 and 1, times, identifiers, documents and exact numbers with more than 15
+    digits texts; a column of floats that makes another number of an exact one is a warning with its
+    row; a number with more digits behind the point than its column has fails the task before a row
+    is written; in PostgreSQL lists and structures are `jsonb`, or arrays where the column is one;
+    from SQLite a column with values of several types is JSON."""
 
     declaration = ToolDeclaration(
         kind="transfer",
@@ -217,7 +221,8 @@ class Transfer(Tool):
                     pass  # there are no columns to make the table with
                 case target:
                     loader = stack.enter_context(self._loader(call, target, staged, reader, folder, deadline))
-                    done = loader.load(config.chunk_rows, deadline)
+                    check = partial(refuse_cut_numbers, reader, staged)
+                    done = loader.load(config.chunk_rows, deadline, check)
                     notes |= loader.notes | rounded_numbers(reader, staged, loader.plan)
         if came.is_nothing and (left := _left_without_columns(config.target)):
             notes.add(f"No rows came, and nothing says which columns they would have: {left}.")
