@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -88,6 +89,11 @@ def test_a_json_answer_is_parsed_and_header_names_are_lower_case(server: Server,
         ("text/html", b"[x]", "[x]"),
         ("application/problem+json", b"[1]", [1]),
         ("application/json", b"", None),
+        (
+            "application/json",
+            b'{"a": 12345678901234.567, "b": 0.1, "c": 12345678901234567890}',
+            {"a": Decimal("12345678901234.567"), "b": 0.1, "c": 12345678901234567890},
+        ),
         ("application/json", b'{"a": NaN, "b": 1e999, "c": 1.5}', {"a": None, "b": None, "c": 1.5}),
     ],
 )

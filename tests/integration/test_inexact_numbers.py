@@ -22,7 +22,7 @@ from noetl.tools.sqlite.tool import Sqlite, SqliteConfig
 from noetl.tools.transfer.config import TransferConfig
 from noetl.tools.transfer.tool import Transfer
 
-#: Runs a task of a kind, and yields its result.
+#: Runs a task of a kind, and yields its result, with its `warnings`.
 Run = Callable[..., Any]
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
@@ -56,7 +56,7 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
         finally:
             tool.close()
         assert isinstance(done, Outcome)
-        return done.result
+        return {**done.result, "warnings": done.meta.get("warnings", [])}
 
     return do
 
@@ -64,17 +64,17 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
 PLACE = {"postgres": {"auth": "db"}, "duckdb": {"database": "x.db"}, "sqlite": {"database": "x.sqlite"}}
 
 
-def by_rows(run: Run, kind: str, rows: list[dict[str, Any]]) -> None:
-    run(kind, table="t", rows=rows)
+def by_rows(run: Run, kind: str, rows: list[dict[str, Any]]) -> Any:
+    return run(kind, table="t", rows=rows)
 
 
-def by_copy(run: Run, kind: str, rows: list[dict[str, Any]]) -> None:
-    run(kind, table="t", rows=rows, mode="copy" if kind == "postgres" else "replace")
+def by_copy(run: Run, kind: str, rows: list[dict[str, Any]]) -> Any:
+    return run(kind, table="t", rows=rows, mode="copy" if kind == "postgres" else "replace")
 
 
-def by_transfer(run: Run, kind: str, rows: list[dict[str, Any]]) -> None:
+def by_transfer(run: Run, kind: str, rows: list[dict[str, Any]]) -> Any:
     source, target = {"kind": "result", "ref": rows}, {"kind": kind, **PLACE[kind], "table": "t"}
-    run("transfer", source=source, target=target)
+    return run("transfer", source=source, target=target)
 
 
 WAYS = [by_rows, by_copy, by_transfer]
@@ -84,7 +84,6 @@ WAYS = [by_rows, by_copy, by_transfer]
 CUT = [
     ("integer", 1.5),
     ("bigint", "1.5"),
-    ("numeric(10,2)", 1.234),
     ("numeric(10,2)", Decimal("1.234")),
     ("numeric(10,2)", "1234e-3"),
     ("numeric(38,0)", Decimal("0.5")),
@@ -126,6 +125,23 @@ def test_a_number_that_its_column_holds_arrives(run: Run, kind: str, write: Any)
         write(run, kind, [{"id": 1, "n": number}, {"id": 2, "n": None}])
 
         assert run(kind, command="select n from t order by id")["rows"] == [{"n": kept}, {"n": None}]
+
+
+@pytest.mark.parametrize("write", WAYS)
+@pytest.mark.parametrize("kind", [POSTGRES, "duckdb"])
+def test_a_float_with_more_digits_than_its_column_is_rounded_with_a_warning(
+    run: Run, kind: str, write: Any
+) -> None:
+    make(run, kind, "numeric(10,2)")
+
+    (said,) = write(run, kind, [{"id": 1, "n": 19.99}, {"id": 2, "n": 14.5666}])["warnings"]
+
+    assert "Row 1 (from 0): the column 'n' is" in said
+    assert said.endswith("which holds another number than 14.5666; round the number before.")
+    assert run(kind, command="select n from t order by id")["rows"] == [
+        {"n": Decimal("19.99")},
+        {"n": Decimal("14.57")},
+    ]
 
 
 @pytest.mark.parametrize("write", [by_rows, by_transfer])

@@ -71,13 +71,13 @@ class Http(Tool):
         result="""
             `{status_code, headers, url, elapsed, data}`; header names are in lower case. `data` is the body:
             JSON where it is JSON, else text, else base64 with `encoding: base64`; a document for each line
-            (`application/x-ndjson`) is text. With `as: json` a body that is no JSON is an error; `text` is
-            never parsed; `bytes` are base64. With `as: file` the body, up to 8 GiB, goes to the result store
-            a block at a time, and `data` is its reference: what stands behind it is read where somebody
-            looks. For templates the fields of a JSON body stand behind those
-            of the response: `output.data.rows` finds `rows` of the body. `body` is another name of `data`,
-            also for python; in templates a field `body` of the JSON body wins. An answer with a Link header
-            has `links` as well, `{next: address, ...}`, those to the same server.
+            (`application/x-ndjson`) is text. A JSON number that no float holds keeps its digits: it is exact.
+            With `as: json` a body that is no JSON is an error; `text` is never parsed; `bytes` are base64.
+            With `as: file` the body, up to 8 GiB, goes to the result store a block at a time, and `data` is
+            its reference: what stands behind it is read where somebody looks. For templates the fields of a
+            JSON body stand behind those of the response: `output.data.rows` finds `rows` of the body. `body`
+            is another name of `data`, also for python; in templates a field `body` of the JSON body wins. An
+            answer with a Link header has `links` as well, `{next: address, ...}`, those to the same server.
             [Pagination](../reference/repeating.md#pagination) collects the pages of a list.
         """,
         errors="""

@@ -1,5 +1,6 @@
-"""Numbers that a column holds otherwise than they are: one with too few digits behind the point
-refuses them, one of floats takes another number, with a warning."""
+"""Numbers that a column holds otherwise than they are: exact ones with more digits behind the point
+than it has are refused; a column of floats takes another number of them, and one that has digits
+behind the point of a float, with a warning."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain
 from math import isfinite
 from typing import Final
 
@@ -51,7 +53,7 @@ def _spelling(part: WritePlan, column: str, kind: str) -> Spell | None:
     if scale >= 0 and _SURE.issuperset(map(type, values)):
         return None
     for row, value in zip(part.rows, values, strict=True):
-        if any(_is_cut(number, scale) for number in _numbers(value)):
+        if _is_refused(value, scale):
             raise inexact(part.number_of(row), column, kind, value)
     return as_whole if scale == 0 else None
 
@@ -72,21 +74,37 @@ def inexact(
     )
 
 
-def _numbers(value: Json) -> Iterator[Decimal]:
-    """The numbers that a value, or a list of them, is or is written as."""
+def _is_refused(value: Json, scale: int) -> bool:
+    """Whether nothing is written. A float comes of a measurement or of computing, and nobody counts
+    on all of its digits: a column that has some rounds it, with a warning; one of integers would
+    make another number of it."""
+    numbers = chain(_exact_numbers(value), () if scale > 0 else _floats(value))
+    return any(_is_cut(number, scale) for number in numbers)
+
+
+def _exact_numbers(value: Json) -> Iterator[Decimal]:
+    """The exact numbers that a value, or a list of them, is or is written as."""
     match value:
         case bool():
             return
         case int() | Decimal():
             yield Decimal(value)
-        case float() if isfinite(value):
-            # What comes behind the digits that every float has is the noise of computing with it.
-            yield Decimal(f"{value:.15g}")
         case str() if (said := number_in(value)) is not None:
             yield said
         case list():
             for item in value:
-                yield from _numbers(item)
+                yield from _exact_numbers(item)
+
+
+def _floats(value: Json) -> Iterator[Decimal]:
+    """The floats that a value, or a list of them, is, with the digits that every float has: what
+    comes behind them is the noise of computing."""
+    match value:
+        case float() if isfinite(value):
+            yield Decimal(f"{value:.15g}")
+        case list():
+            for item in value:
+                yield from _floats(item)
 
 
 def number_in(text: str) -> Decimal | None:
@@ -114,26 +132,33 @@ def as_whole(value: Json) -> Json:
 
 
 def rounding_notes(planned: WritePlan) -> set[str]:
-    """Warnings of the exact numbers that columns of floats make others of: the first of each."""
-    kinds = {name: kind for name, kind in zip(planned.columns, planned.types, strict=True) if kind in FLOATS}
+    """Warnings of the numbers that columns make others of: the first of each."""
+    pairs = zip(planned.columns, planned.types, strict=True)
+    looked_at = {name: kind for name, kind in pairs if kind in FLOATS or rounds_floats(kind)}
     notes: dict[str, str] = {}
-    every = (row for page in planned.write.pages() for row in page) if kinds else ()
+    every = (row for page in planned.write.pages() for row in page) if looked_at else ()
     for index, row in enumerate(every):
-        for name in kinds.keys() - notes.keys():
-            if _is_rounded(row.get(name)):
-                notes[name] = rounding_note(index, name, kinds[name], str(row[name]))
+        for name in looked_at.keys() - notes.keys():
+            if _is_rounded(row.get(name), looked_at[name]):
+                notes[name] = rounding_note(index, name, looked_at[name], str(row[name]))
     return set(notes.values())
+
+
+def rounds_floats(kind: str) -> bool:
+    """Whether a column of the type rounds floats: it has digits behind the point."""
+    return (fixed_scale(kind) or 0) > 0
 
 
 def rounding_note(index: int, name: str, kind: str, number: str) -> str:
     """A warning that a column holds another number than the one of a row."""
-    return (
-        f"Row {index} (from 0): the column '{name}' is {kind}, which holds another number than {number}; "
-        "make it numeric or text."
-    )
+    advice = "make it numeric or text" if kind in FLOATS else "round the number before"
+    place = f"Row {index} (from 0): the column '{name}' is {kind}"
+    return f"{place}, which holds another number than {number[:60]}; {advice}."
 
 
-def _is_rounded(value: Json) -> bool:
+def _is_rounded(value: Json, kind: str) -> bool:
+    if kind not in FLOATS:
+        return any(_is_cut(number, fixed_scale(kind) or 0) for number in _floats(value))
     if type(value) is not int and not isinstance(value, Decimal):
         return False
     # What is too large for a float is refused by the database.

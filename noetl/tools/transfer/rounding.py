@@ -1,5 +1,5 @@
-"""Numbers that a target holds otherwise: a transfer refuses those that have too many digits behind
-the point, and says where exact ones become floats."""
+"""Numbers that a target holds otherwise: a transfer refuses exact ones that have too many digits
+behind the point, and says where exact ones become floats, and floats are rounded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from noetl.facts.reference import Column
-from noetl.tools.sql.exactness import FLOATS, fixed_scale, inexact, rounding_note
+from noetl.tools.sql.exactness import FLOATS, fixed_scale, inexact, rounding_note, rounds_floats
 from noetl.tools.sql.plan import WritePlan
 from noetl.tools.sql.rows import quote
 from noetl.tools.transfer.load import StagedTable
@@ -46,6 +46,8 @@ def _may_be_cut(kind: str, wanted: str) -> bool:
     found, scale = _FRACTIONAL.fullmatch(kind), fixed_scale(wanted)
     if found is None or scale is None or wanted.endswith("]"):
         return False
+    if kind in _SURE_DIGITS and scale > 0:
+        return False  # it is rounded, with a warning
     return found["scale"] is None or int(found["scale"]) > scale
 
 
@@ -70,21 +72,31 @@ def rounded_numbers(reader: DuckDBPyConnection, staged: StagedTable, plan: Write
     """A warning for each column, with the first row of it."""
     notes = set[str]()
     for column, name, kind in zip(staged.columns, plan.names, plan.types, strict=True):
-        exact = _EXACT.fullmatch(column.type)
-        if exact is None or kind not in FLOATS:
-            continue
-        first = reader.execute(_first_rounded(staged, column, int(exact["scale"] or 0))).fetchone()
+        test = _rounding_test(column, kind)
+        first = reader.execute(_first_where(staged, column, test)).fetchone() if test else None
         if first is not None:
             notes.add(rounding_note(int(first[0]), name, kind, str(first[1])))
     return notes
 
 
-def _first_rounded(staged: StagedTable, column: Column, scale: int) -> str:
-    """The query for the first row whose number is not what a float is written as."""
-    cell = quote(column.name)
+def _rounding_test(column: Column, kind: str) -> str:
+    """SQL for whether a column of the target makes another number of a cell; empty where it never
+    does."""
+    exact = _EXACT.fullmatch(column.type)
+    if exact is not None and kind in FLOATS:
+        return _differs_as_float(quote(column.name), int(exact["scale"] or 0))
+    is_rounded = column.type in _SURE_DIGITS and rounds_floats(kind) and not kind.endswith("]")
+    return _is_cut(column, fixed_scale(kind) or 0) if is_rounded else ""
+
+
+def _differs_as_float(cell: str, scale: int) -> str:
     written = f"TRY_CAST(CAST(CAST({cell} AS DOUBLE) AS VARCHAR) AS DECIMAL(38,{scale}))"
+    return f"{cell} IS NOT NULL AND {written} IS DISTINCT FROM CAST({cell} AS DECIMAL(38,{scale}))"
+
+
+def _first_where(staged: StagedTable, column: Column, test: str) -> str:
+    cell = quote(column.name)
     return (
         f"SELECT file_row_number, CAST({cell} AS VARCHAR) FROM {staged.source(0, staged.rows)} "  # noqa: S608
-        f"WHERE {cell} IS NOT NULL AND {written} IS DISTINCT FROM CAST({cell} AS DECIMAL(38,{scale})) "
-        "ORDER BY 1 LIMIT 1"
+        f"WHERE {test} ORDER BY 1 LIMIT 1"
     )

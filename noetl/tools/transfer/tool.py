@@ -94,14 +94,15 @@ class Transfer(Tool):
     An empty list is no rows, of which nobody knows the columns: `append` and `upsert` leave the
     table as it is, `replace` empties it, and `create` does not make it, with a warning.
 
-    Exact numbers keep their digits, instants their instant (UTC), documents that differ in their
-    shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a warning
-    that names the column. What a target does not have becomes what is nearest: in
-    SQLite booleans are 0 and 1, times, identifiers, documents and exact numbers with more than 15
-    digits texts; a column of floats that makes another number of an exact one is a warning with its
-    row; a number with more digits behind the point than its column has fails the task before a row
-    is written; in PostgreSQL lists and structures are `jsonb`, or arrays where the column is one;
-    from SQLite a column with values of several types is JSON."""
+    Exact numbers keep their digits, instants their instant (UTC), documents that differ in
+    their shape stay what they are. A NaN that neither a type nor JSON has becomes null, with a
+    warning that names the column. What a target does not have becomes what is nearest: in
+    SQLite booleans are 0 and 1, times, identifiers, documents and exact numbers with more than
+    15 digits texts; a column of floats that makes another number of an exact one is a warning
+    with its row, as is one that rounds a float; an exact number with more digits behind the
+    point than its column has fails the task before a row is written; in PostgreSQL lists and
+    structures are `jsonb`, or arrays where the column is one; from SQLite a column with values
+    of several types is JSON."""
 
     declaration = ToolDeclaration(
         kind="transfer",

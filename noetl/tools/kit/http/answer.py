@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Any, Literal
 from urllib.parse import urljoin
 
 from noetl.errors import ToolError
-from noetl.facts.json import Json, JsonMap
+from noetl.facts.json import Json, JsonMap, float_or_exact
+from noetl.facts.values import NOT_FINITE
 from noetl.tools.kit.call_secrets import current_mask
 from noetl.tools.kit.http.messages import HttpResponse, bare, same_origin
 from noetl.tools.kit.masking import MASK
@@ -149,14 +151,14 @@ def _decode(body: bytes, content_type: str) -> str | None:
 
 
 def read_json(text: str, notes: set[str]) -> Json:
-    """Parses JSON; numbers that JSON does not know (NaN, 1e999) become null, and `notes` says
-    so."""
+    """Parses JSON. A number that no float holds is exact. What is none for JSON (NaN, 1e999)
+    becomes null, and `notes` says so."""
 
-    def finite(literal: str) -> float | None:
-        number = float(literal)
-        if math.isfinite(number):
+    def finite(literal: str) -> float | int | Decimal | None:
+        number = float_or_exact(literal)
+        if isfinite(number):
             return number
-        notes.add("NaN and infinite numbers are null")
+        notes.add(NOT_FINITE)
         return None
 
     return json.loads(text, parse_float=finite, parse_constant=finite)
