@@ -16,6 +16,7 @@ from noetl.errors import NotFound
 from noetl.facts.json import Json
 from noetl.facts.reference import MANIFEST, RESULT_REF, Lazy
 from noetl.facts.secret import SECRET_REF
+from noetl.ui.instants import say_instant
 from noetl.ui.json_text import make_visible, write_json
 from noetl.ui.values import LONGEST, PAGE, as_text, show_value
 from tests.budget import examples
@@ -27,6 +28,7 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
+TEMPLATES.filters["instant"] = say_instant
 PAGE_OF_IT = TEMPLATES.from_string('{% from "values.html" import show_value %}{{ show_value(shown) }}')
 #: Keys and texts that shapes go by, so that values nearly have one.
 WORDS = st.sampled_from(
