@@ -10,7 +10,9 @@ import pytest
 from noetl.store.sql import open_tables
 from noetl.usecases.ports import Transaction
 
-PORTS = {name: port for name, port in get_type_hints(Transaction).items() if name != "now"}
+#: What is no table.
+_OTHERS = ("now", "compiled")
+PORTS = {name: port for name, port in get_type_hints(Transaction).items() if name not in _OTHERS}
 
 _NO_SESSION: Any = None
 
