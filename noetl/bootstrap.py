@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from noetl.config import Settings
 from noetl.dispatch.deployer import celery_settings
 from noetl.dispatch.json_lines import JsonLines
 from noetl.dispatch.local import LocalDispatcher
+from noetl.dispatch.log_lines import LogLines
 from noetl.dispatch.null import NullDispatcher
 from noetl.errors import Conflict, Unavailable
 from noetl.facts.json import JsonMap
@@ -49,14 +49,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
-def open_log(settings: Settings, level: str | int | None = None) -> None:
+def open_log(settings: Settings, level: str | int | None = None, *, is_brief: bool = False) -> None:
     """Sends what a service logs to standard error, unless a handler takes it elsewhere already.
-    `level` wins over that of the settings."""
+    `level` wins over that of the settings; lines that are `is_brief` have no tracebacks."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if settings.log_json else logging.Formatter(LINE))
+    handler.setFormatter(JsonLines() if settings.log_json else LogLines(is_brief=is_brief))
     logging.basicConfig(level=settings.log_level if level is None else level, handlers=[handler])
     # Otherwise Python writes warnings of libraries between the lines, each over several.
     logging.captureWarnings(settings.log_json)

@@ -38,6 +38,16 @@ class NoetlError(Exception):
         self.message = message
 
 
+def tell_cause(error: Exception) -> str:
+    """`error` for people, in sentences: what was not raised on purpose is a defect."""
+    if isinstance(error, NoetlError):
+        return str(error)
+    return (
+        f"NoETL has a defect here: {type(error).__name__}: {error}. "
+        "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
+    )
+
+
 class PlaybookInvalid(NoetlError):
     """The document cannot be run. `problems` holds every fault found (see `noetl.dsl.problems`)."""
 

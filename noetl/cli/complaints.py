@@ -21,6 +21,7 @@ from noetl.errors import (
     PlaybookInvalid,
     PrerequisitesMissing,
     Unauthenticated,
+    tell_cause,
 )
 from noetl.facts.json import JsonMap
 from noetl.facts.prerequisites import place_of
@@ -58,10 +59,7 @@ def report_error(error: Exception) -> int:
         case _:
             # A traceback says nothing to people who made no mistake.
             log.debug("A defect", exc_info=error)
-            _show_error(
-                f"NoETL has a defect here: {type(error).__name__}: {error}. "
-                "Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it."
-            )
+            _show_error(tell_cause(error))
     return FAILED
 
 

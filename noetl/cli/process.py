@@ -61,7 +61,8 @@ def run_here(base_dir: Path | None = None, shard: str | None = None) -> Iterator
     such process. Without a directory, names of files start where those of the other execution
     did."""
     settings = Settings.from_env()
-    bootstrap.open_log(settings)
+    # A traceback says nothing to people who made no mistake.
+    bootstrap.open_log(settings, is_brief=settings.log_level != "DEBUG")
     drop_repeats()
     with cancel_on_signals(), bootstrap.local(settings, base_dir=base_dir, shard=shard) as rt:
         yield rt.acting_for(_caller())

@@ -52,8 +52,11 @@ SHARED = (
 #: What stops the stack, and then, a second time, all waiting.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-#: How long the API may take to answer for the first time.
-START_S = 30.0
+#: How long the private broker may take to open its socket.
+SOCKET_S = 30.0
+#: How long the API may take to answer for the first time, however busy the machine is: a service
+#: that dies instead is told earlier.
+START_S = 120.0
 
 
 @dataclass(slots=True)
@@ -275,7 +278,7 @@ def _wait_for_socket(broker: Broker) -> None:
     if not broker.argv:
         return
     path = Path(broker.url.removeprefix("redis+socket://"))
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + SOCKET_S
     while not path.exists():
         if time.monotonic() > deadline:
             raise Unavailable(f"The private Redis did not open {path}.")

@@ -190,8 +190,9 @@ class Supervisor:
             service.deaths.append(now)
         if len(service.deaths) >= MAX_DEATHS:
             raise Unavailable(
-                f"{service.name} died {MAX_DEATHS} times within a minute (last exit code {code}); "
-                f"its log is {service.log}:\n{service.last_words}"
+                f"{service.name} died {MAX_DEATHS} times within a minute (last exit code {code}), and so "
+                "`noetl up` ends; the next one goes on with what has not ended. "
+                f"The log of {service.name} is {service.log}:\n{service.last_words}"
             )
         service.due = now + 0.2 * 2 ** max(len(service.deaths) - 1, 0)
 

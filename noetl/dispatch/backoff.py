@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from noetl.errors import tell_cause
+
 #: Seconds until the second try, and at most between two of them.
 FIRST_S: Final = 0.25
 LONGEST_S: Final = 5.0
@@ -45,7 +47,7 @@ class Backoff:
         with self._lock:
             before = self._failing.get(name)
             since, times = (now, 1) if before is None else (before.since, before.times + 1)
-            self._failing[name] = Failing(since, now, times, str(error))
+            self._failing[name] = Failing(since, now, times, tell_cause(error))
 
     def succeeded(self, name: str) -> None:
         """It went well, or need not be done any more."""

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from noetl.dispatch.backoff import Backoff
 from noetl.dispatch.work_queue import WorkQueue
-from noetl.errors import NoetlError, Unavailable, UnknownPurpose
+from noetl.errors import NoetlError, Unavailable, UnknownPurpose, tell_cause
 from noetl.usecases.log_context import about_command
 from noetl.usecases.ports import CommandRow
 from noetl.usecases.purposes import find_purpose
@@ -108,7 +108,7 @@ class LocalDispatcher:
 
     def _schedule(self, rt: Runtime) -> None:
         while self._wakes.get() and not self._stopping.is_set():
-            self._attempt(TURN, advance, rt)
+            self._attempt(TURN, _take_turn, rt)
 
     def _sweep(self, rt: Runtime) -> None:
         while not self._stopping.wait(max(SWEEP_S, self._backoff.delay(SWEEP))):
@@ -182,3 +182,9 @@ class LocalDispatcher:
         run out, as that of a worker that died, and then the sweeper decides."""
         self._backoff.failed(row.command_id, error)
         self._commands.put_later(row, self._backoff.delay(row.command_id))
+
+
+def _take_turn(rt: Runtime) -> None:
+    """Raises Unavailable where an execution cannot be served: it waits, as all does that fails."""
+    for failed in advance(rt):
+        raise Unavailable(f"Execution {failed.execution_id} cannot go on: {tell_cause(failed.error)}")

@@ -180,7 +180,7 @@ def test_up_run_executes_playbooks_over_rest_on_celery_and_stops_everything(
     assert str(outer.parent) in json.dumps(book["steps"]["call"]["result"])
     # The queues that playbooks name are served.
     assert pools["status"] == "completed"
-    assert left_behind(home) == []
+    until(lambda: left_behind(home) == [], "everything to be gone")
     said = (home / "logs" / "worker-code.log").read_text()
     assert "Traceback" not in said
 
@@ -232,7 +232,7 @@ def test_a_stack_serves_until_it_is_asked_to_stop_and_replaces_children_that_die
 
         process.terminate()
         assert process.wait(GUARD_S) == 0
-    assert left_behind(home) == []
+    until(lambda: left_behind(home) == [], "everything to be gone")
     assert not (home / "up.json").exists()
 
 

@@ -246,7 +246,9 @@ def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SqlEvents, "append", keyless)
 
 
-def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int, list[str]]:
+def _unlocked_turn(
+    rt: Runtime, *, send_first: bool, checked: bool
+) -> tuple[list[str], list[turns.FailedTurn]]:
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:
@@ -264,13 +266,13 @@ def _unlocked_turn(rt: Runtime, *, send_first: bool, checked: bool) -> tuple[int
             head = tx.executions.lock(turn.row.execution_id)
             assert head is not None
             if checked and head.head_version != turn.row.head_version:
-                return 0, [""]
+                return [""], []
             moved = head.head_version - turn.row.head_version
             before = replace(turn.before, version=turn.before.version + moved)
             writing.write_turn(rt, tx, replace(turn, before=before), now)
     if not send_first:
         turns.send(rt, [command for turn in found for command in turn.commands])
-    return len(found), []
+    return [], []
 
 
 @defect("a healthy loop needs no sweeper", "already recorded")

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from noetl.errors import BadRequest, NoetlError, NotFound, Unavailable
+from noetl.errors import BadRequest, NoetlError, NotFound, Unavailable, tell_cause
 from noetl.facts.failures import FailurePattern, failure_of, shape_of
 from noetl.facts.json import Json
 from noetl.net.secret_inputs import find_open_secrets
@@ -178,14 +178,9 @@ def _plan_one(rt: Runtime, wanted: RetryRequest) -> PlannedRetry | str:
     except Exception as error:
         # One execution that cannot be read is no reason to plan none.
         log.exception("Execution %s cannot be retried", wanted.execution_id)
-        return tell_defect(error)
+        return tell_cause(error)
     failure = planned.plan.error
     return planned if failure is None else f"The retry would end before its first step: {failure.message}"
-
-
-def tell_defect(error: Exception) -> str:
-    """What should not have happened, as the reason for a refusal."""
-    return f"NoETL has a defect here: {type(error).__name__}: {error}; its traceback is in the log."
 
 
 def _refuse_secrets(rt: Runtime, how: RetryRequest, chosen: Chosen) -> None:

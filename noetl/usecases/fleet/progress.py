@@ -10,10 +10,9 @@ import logging
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from noetl.errors import Conflict, NoetlError, Unavailable
+from noetl.errors import Conflict, NoetlError, Unavailable, tell_cause
 from noetl.usecases import catalog
 from noetl.usecases.fleet.operations import request_for, settle
-from noetl.usecases.fleet.planning import tell_defect
 from noetl.usecases.ports import OperationItem, OperationRow, Transaction
 from noetl.usecases.retry import write_retry
 from noetl.usecases.runtime import Runtime
@@ -81,7 +80,7 @@ def _begin_next(rt: Runtime, operation_id: str) -> _Step:
     except Exception as error:
         # An execution whose log or net cannot be read must not end the sweeper, who serves all.
         log.exception("Execution %s cannot be retried", item.execution_id)
-        return _refuse(rt, operation_id, replace(item, state="refused", reason=tell_defect(error)))
+        return _refuse(rt, operation_id, replace(item, state="refused", reason=tell_cause(error)))
     return "begun"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from noetl.engine.retries import retry_due
@@ -21,23 +22,32 @@ from noetl.usecases.wakes import send
 log = logging.getLogger(__name__)
 
 
-def advance(rt: Runtime) -> int:
-    """Answers one wake: serves all executions that owe a turn. Returns how many turns that were.
+@dataclass(frozen=True, slots=True)
+class FailedTurn:
+    """An execution that a defect keeps from being served. It still owes its turn."""
+
+    execution_id: str
+    error: Exception
+
+
+def advance(rt: Runtime) -> list[FailedTurn]:
+    """Answers one wake: serves all executions that owe a turn. Returns those that cannot be served.
 
     An execution that was passed over, because a worker is just reporting to it, may have no
     other wake for what it owed before: its lock is waited for, in a transaction that holds no
     other yet.
     """
-    served, waiting = 0, [""]
+    failed: dict[str, FailedTurn] = {}
+    waiting = [""]
     while waiting:
-        turns, waiting = take_turns(rt, waiting[0])
-        served += turns
-    return served
+        waiting, failures = take_turns(rt, waiting[0])
+        failed |= {failure.execution_id: failure for failure in failures}
+    return list(failed.values())
 
 
-def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
-    """One transaction, after a wait for `execution_id` where one is named: how many turns were
-    taken, and executions that still owe one (no name where it is not known who)."""
+def take_turns(rt: Runtime, execution_id: str = "") -> tuple[list[str], list[FailedTurn]]:
+    """One transaction, after a wait for `execution_id` where one is named: executions that still
+    owe a turn (no name where it is not known who), and those that cannot be served."""
     now = rt.clock()
     limit = rt.limits.turn_executions
 
@@ -54,11 +64,10 @@ def take_turns(rt: Runtime, execution_id: str = "") -> tuple[int, list[str]]:
         # An execution whose log or net cannot be read must not hold up all those that are served
         # with it.
         log.exception("Executions cannot be served together; each of them is served by itself")
-        served = _serve_each(rt)
-        return served, [""] if served else []
+        return _serve_each(rt)
     if len(turns) == limit or not all(map(_is_settled, turns)):
-        return len(turns), [""]
-    return len(turns), owing.passed_over
+        return [""], []
+    return owing.passed_over, []
 
 
 def _is_settled(turn: Turn) -> bool:
@@ -70,13 +79,15 @@ def _is_settled(turn: Turn) -> bool:
     return turn.caught_up and not (begun or retry_due(turn.after))
 
 
-def _serve_each(rt: Runtime) -> int:
+def _serve_each(rt: Runtime) -> tuple[list[str], list[FailedTurn]]:
     with rt.store.read() as tx:
         ids = tx.executions.owing(rt.clock(), rt.limits.turn_executions)
-    return sum(_serve_alone(rt, execution_id) for execution_id in ids)
+    ends = [_serve_alone(rt, execution_id) for execution_id in ids]
+    failed = [end for end in ends if end is not None]
+    return [""] if len(failed) < len(ids) else [], failed
 
 
-def _serve_alone(rt: Runtime, execution_id: str) -> int:
+def _serve_alone(rt: Runtime, execution_id: str) -> FailedTurn | None:
     """An execution that cannot be served still owes a turn, and is tried again at the next wake.
     Its instant is a new one, so that an id that another process has drawn in the same millisecond
     is not drawn again."""
@@ -87,13 +98,14 @@ def _serve_alone(rt: Runtime, execution_id: str) -> int:
         return DueExecutions([row] if row is not None and _owes(row, now) else [], [])
 
     try:
-        return len(_serve(rt, choose, now)[0])
+        _serve(rt, choose, now)
     except Unavailable:
         raise
-    except Exception:
+    except Exception as error:
         # See `take_turns`.
         log.exception("Execution %s cannot be served", execution_id, extra={"execution": execution_id})
-        return 0
+        return FailedTurn(execution_id, error)
+    return None
 
 
 def _owes(row: ExecutionRow, now: datetime) -> bool:

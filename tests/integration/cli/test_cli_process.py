@@ -276,6 +276,43 @@ workflow: [{step: start, tool: {kind: wait, signal: go}}]
 """
 
 
+#: `noetl run sum.yaml` where a turn fails with a defect.
+DEFECTIVE = """
+from noetl.cli.main import main
+from noetl.dispatch import local
+from noetl.usecases.turn import deciding
+
+def stumble(*_):
+    raise KeyError("no such place")
+
+local.GIVE_UP_S = 0.0
+deciding._open = stumble
+main(["run", "sum.yaml"])
+"""
+
+
+@pytest.mark.parametrize("level", ["WARNING", "DEBUG"])
+def test_a_run_that_a_defect_keeps_from_going_on_ends_with_the_cause_and_is_resumed_behind_it(
+    cli: Cli, level: str
+) -> None:
+    Path("defective.py").write_text(DEFECTIVE)
+    ended = zygote.run(
+        ["defective"], env={**os.environ, "NOETL_LOG_LEVEL": level}, capture_output=True, text=True
+    )
+    (row,) = json.loads(cli("execution", "list", "--json").out)
+    execution_id = row["execution_id"]
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (
+        f"error: What is due has failed for 0 s: Execution {execution_id} cannot go on: NoETL has a defect "
+        "here: KeyError: 'no such place'. Set NOETL_LOG_LEVEL=DEBUG for its traceback, and report it. "
+        f"Execution {execution_id} is left as it is. Once that is mended, "
+        f"`noetl execution resume {execution_id}` goes on with it"
+    ) in ended.stderr
+    assert ("Traceback" in ended.stderr) is (level == "DEBUG")
+    resumed = cli("execution", "resume", execution_id)
+    assert (resumed.code, json.loads(resumed.out)) == (0, {"sum": 3, "a": 1})
+
+
 def test_the_same_line_is_logged_once_in_a_while() -> None:
     handler = logging.Handler()
     logging.getLogger().addHandler(handler)

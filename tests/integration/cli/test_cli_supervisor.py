@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from noetl.cli import supervisor as supervising
+from noetl.cli.complaints import report_error
 from noetl.cli.supervisor import Service, Supervisor
 from noetl.cli.work_in_hand import WorkInHand
 from noetl.config import Settings
@@ -134,11 +135,14 @@ class Mortal:
     """A stack of one worker that dies as often as it is started, and what it held each time."""
 
     def __init__(self, log: Path, clock: Clock) -> None:
+        self.log = log
         self.held: list[str] = []
         self.buried = 0
         self._clock = clock
         self._stack = Supervisor(
-            [Service("worker-code", ["sh", "-c", "exit 7"], log, queues=["python"])], {}, self._find_held
+            [Service("worker-code", ["sh", "-c", "echo no memory is left; exit 7"], log, queues=["python"])],
+            {},
+            self._find_held,
         )
         self._stack.start()
 
@@ -181,8 +185,15 @@ def test_a_worker_that_keeps_dying_without_work_ends_the_stack(mortal: Mortal) -
     mortal.die(supervising.MAX_DEATHS)
     mortal.held = []
     mortal.die(supervising.MAX_DEATHS - 1)
-    with pytest.raises(Unavailable, match="worker-code died 5 times within a minute"):
+    with pytest.raises(Unavailable) as ended:
         mortal.die(1)
+    said, *_, last = str(ended.value).splitlines()
+    assert said == (
+        "worker-code died 5 times within a minute (last exit code 7), and so `noetl up` ends; the next one "
+        f"goes on with what has not ended. The log of worker-code is {mortal.log}:"
+    )
+    assert last == "no memory is left"
+    assert report_error(ended.value) == 1
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from noetl.dispatch.backoff import LEAST_TRIES, LONGEST_S, Backoff
+from noetl.errors import Unavailable
 
 
 class Clock:
@@ -30,7 +31,7 @@ def fail(backoff: Backoff, name: str, times: int) -> list[float]:
     """The delays behind each of so many failures."""
     delays = []
     for _ in range(times):
-        backoff.failed(name, OSError(f"{name} failed"))
+        backoff.failed(name, Unavailable(f"{name} failed"))
         delays.append(backoff.delay(name))
     return delays
 
@@ -54,7 +55,7 @@ def test_what_fails_all_the_time_is_told_with_its_last_error_and_the_longest_fir
     assert backoff.find_failing(60) is None
     clock.now += 60
     for name in ("short", "long"):
-        backoff.failed(name, OSError(f"{name}: the last word"))
+        backoff.failed(name, Unavailable(f"{name}: the last word"))
     failing = backoff.find_failing(60)
     assert failing is not None
     assert failing.error == "long: the last word"

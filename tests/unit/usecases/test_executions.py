@@ -617,7 +617,9 @@ def test_an_execution_that_cannot_be_read_holds_up_nobody_else(monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(deciding, "_open", broken)
         patch.setattr(advance.log, "exception", lambda text, *args, **_: said.append(text % args))
+        (failed,) = advance.advance(sim.rt)
         sim.settle()
+    assert (failed.execution_id, str(failed.error)) == (unreadable, "Its net is gone.")
     assert (sim.report(unreadable).row.status, sim.report(other).row.status) == ("pending", "completed")
     assert f"Execution {unreadable} cannot be served" in said
     sim.pass_time(5)
