@@ -204,7 +204,7 @@ def overrides_of(assigned: Iterable[Assigned], inputs: Sequence[Input] = ()) -> 
 
 def read_typed(text: str) -> Json:
     """A number, boolean, null, quoted text, `[list]` or `{mapping}` as in a playbook; else the text
-    itself.
+    itself. A number that no float holds keeps its digits, as in the JSON of payloads.
 
     Raises BadRequest for what JSON cannot hold.
     """
@@ -217,6 +217,8 @@ def read_typed(text: str) -> Json:
         value = plain(short) if short else text
     except ScalarFault as fault:
         raise BadRequest(f"--set {short[:60]!r} cannot be used: {fault.message}.") from fault
+    if isinstance(value, float):
+        return json.float_or_exact(short)
     return text if isinstance(value, str) else value
 
 

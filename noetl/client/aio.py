@@ -176,8 +176,7 @@ class AsyncClient:
             request.method,
             self._url + request.path,
             params=dict(request.params),
-            json=request.body,
-            content=request.content,
+            content=core.content_of(request),
             headers=core.headers_of(request, self._token),
             timeout=httpx.Timeout(request.timeout_s, connect=core.CONNECT_S),
         ) as answer:

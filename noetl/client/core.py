@@ -123,9 +123,17 @@ def check_token(token: str | None) -> str | None:
 
 def headers_of(request: Request, token: str | None) -> dict[str, str]:
     """What the request is sent with, by a client that has that token."""
-    if token is None or request.anonymous:
-        return dict(request.headers)
-    return {**request.headers, "Authorization": f"Bearer {token}"}
+    headers = dict(request.headers)
+    if request.body is not None:
+        headers.setdefault("Content-Type", "application/json")
+    if token is not None and not request.anonymous:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def content_of(request: Request) -> bytes | None:
+    """What is sent. Encoders of HTTP libraries do not know exact numbers."""
+    return request.content if request.body is None else json.dumps(request.body).encode()
 
 
 def host_here(url: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Final
 from noetl.errors import BadRequest
 from noetl.exports import clickhouse
 from noetl.exports.folder import MANIFEST, Folder, Format, Manifest, format_head, heads, lookup, parse
-from noetl.exports.parts import MOST_ROWS, Drafts, Parts
+from noetl.exports.parts import ENDINGS, MOST_ROWS, Drafts, Parts
 from noetl.facts.nearest import did_you_mean
 from noetl.projection.rows import ProjectionRow
 from noetl.projection.tables import TABLES
@@ -108,7 +108,8 @@ class _Export:
 
     def run(self, most_rows: int) -> Manifest:
         parts = Parts(self._folder, self._before, self._scratch)
-        drafts = Drafts(self._scratch, self._before.tables, parts.take, most_rows)
+        for_read = ENDINGS[self._before.format] == "parquet"
+        drafts = Drafts(self._scratch, self._before.tables, parts.take, most_rows, for_read=for_read)
         with ExitStack() as stack:
             stack.callback(parts.close)
             stack.callback(drafts.close)

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 from noetl.exports.folder import Folder, Format, Manifest, ManifestPart
 from noetl.facts import json
+from noetl.facts.json import Json
 from noetl.projection.rows import ColumnType, ProjectionRow, ProjectionTable
 from noetl.projection.tables import TABLES
 
@@ -95,20 +96,31 @@ Full: TypeAlias = Callable[[PartDraft], None]
 
 class Drafts:
     """Those of `tables`, in `folder`. No more of a table than one part is held, and none of it in
-    memory."""
+    memory. With `for_read` they are written for `read`."""
 
-    def __init__(self, folder: Path, tables: Collection[str], full: Full, most_rows: int = MOST_ROWS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tables: Collection[str],
+        full: Full,
+        most_rows: int = MOST_ROWS,
+        *,
+        for_read: bool = True,
+    ) -> None:
         self._folder = folder
         self._full = full
         self._most_rows = most_rows
         self._open: dict[str, PartDraft] = {}
         self._names = {name: [one.name for one in TABLES[name].columns] for name in tables}
+        self._documents = {name: documents_of(TABLES[name]) if for_read else [] for name in tables}
 
     def add(self, row: ProjectionRow) -> None:
         """Keys are in the order of the table's columns."""
         draft = self.begin(row.table)
         values = {name: row.values[name] for name in self._names[row.table]}
-        line = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        for name in self._documents[row.table]:
+            values[name] = None if values[name] is None else _text_of(values[name])
+        line = _text_of(values).encode() + b"\n"
         draft.file.write(line)
         draft.rows += 1
         draft.size += len(line)
@@ -140,6 +152,15 @@ class Drafts:
         draft.path.unlink(missing_ok=True)
 
 
+def _text_of(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def documents_of(table: ProjectionTable) -> list[str]:
+    """The columns of a table that hold JSON."""
+    return [column.name for column in table.columns if column.type == "json"]
+
+
 def create(table: ProjectionTable) -> str:
     """The statement that makes an empty table."""
     columns = (
@@ -149,12 +170,18 @@ def create(table: ProjectionTable) -> str:
 
 
 def read(table: ProjectionTable, path: Path, longest: int, types: dict[ColumnType, str]) -> str:
-    """A table function over a file of JSON lines whose longest row has that many bytes."""
-    columns = ", ".join(f"'{one.name}': '{types[one.type]}'" for one in table.columns)
+    """What stands in the place of a table, over a draft whose longest row has that many bytes. JSON
+    is a text in it: DuckDB makes floats of the numbers of what it reads as JSON."""
+    read_as = {**types, "json": "VARCHAR"}
+    columns = ", ".join(f"'{one.name}': '{read_as[one.type]}'" for one in table.columns)
     size = max(_MOST_OF_A_ROW, 2 * longest)
+    cells = ", ".join(
+        f'CAST("{one.name}" AS {types[one.type]}) AS "{one.name}"' if one.type == "json" else f'"{one.name}"'
+        for one in table.columns
+    )
     return (
-        f"read_json({quote(path)}, format='newline_delimited', columns={{{columns}}}, "
-        f"maximum_object_size={size})"
+        f"(SELECT {cells} FROM read_json({quote(path)}, format='newline_delimited', "  # noqa: S608 - names of ours
+        f"columns={{{columns}}}, maximum_object_size={size}))"
     )
 
 

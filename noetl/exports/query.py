@@ -111,6 +111,6 @@ def _fetch(cursor: DuckDBPyConnection, parsed: Sequence[bool]) -> Iterator[tuple
     while found := cursor.fetchmany(_FETCH):
         for row in found:
             yield tuple(
-                json.loads(value) if is_json and isinstance(value, str) else value
+                json.loads_exactly(value) if is_json and isinstance(value, str) else value
                 for value, is_json in zip(row, parsed, strict=True)
             )

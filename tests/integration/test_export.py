@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +398,24 @@ def test_a_question_is_answered_while_executions_run(
     assert found == [("completed", 9, 6)]
     assert answer(engine, "SELECT count(*) FROM execution", last=1) == [(1,)]
     assert answer(engine, "WITH token AS (SELECT 1) SELECT count(*) FROM token") == [(1,)]
+
+
+def test_numbers_that_no_float_holds_keep_their_digits(small: Runtime, tmp_path: Path, subtests: Any) -> None:
+    """The rows of JSON lines are read as texts: DuckDB makes floats of the numbers in them."""
+    digits = "1234567890.0123456789"
+    (path,) = answer(small, "SELECT DISTINCT path FROM execution")[0]
+    start(small, StartRequest(path=path, payload={"n": Decimal(digits)}))
+
+    for form in ("parquet", "jsonl"):
+        with subtests.test(form=form):
+            export(small, ExportRequest(str(tmp_path / form), form))
+            files = f"{tmp_path / form}/execution/part-*.{form}"
+            reader = (
+                f"read_csv('{files}', sep='', quote='', header=false)" if form == "jsonl" else f"'{files}'"
+            )
+            with duckdb.connect() as connection:
+                assert f'"n":{digits}' in str(connection.execute(f"FROM {reader}").fetchall())
+    assert ({"n": Decimal(digits)},) in answer(small, "SELECT workload FROM execution")
 
 
 def test_questions_are_answered_on_sqlite_as_well(small: Runtime) -> None:

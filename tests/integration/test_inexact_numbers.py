@@ -127,6 +127,80 @@ def test_a_number_that_its_column_holds_arrives(run: Run, kind: str, write: Any)
         assert run(kind, command="select n from t order by id")["rows"] == [{"n": kept}, {"n": None}]
 
 
+#: Type of a column with numbers inside → what it has too few digits for.
+CUT_INSIDE = [
+    ("map(varchar, integer)", {"a": 1, "b": 1.5}),
+    ("map(decimal(4,1), varchar)", {"1.25": "a"}),
+    ('struct("a, b" integer, c varchar)', {"a, b": Decimal("1.5"), "c": "x"}),
+    ("struct(a struct(b decimal(10,2)[])[])", {"a": [{"b": [1, Decimal("1.234")]}]}),
+    ("map(varchar, struct(e enum('x, (', 'y'), n bigint))[]", [{"k": {"e": "y", "n": "0.5"}}]),
+]
+LARGE = Decimal(2**53 + 1)
+PRECISE = Decimal("1234567890123456789.0123456789")
+KEPT_INSIDE = [
+    ("map(varchar, integer)", {"a": 2.0, "b": None}, {"a": 2, "b": None}),
+    ("bigint[][]", [[LARGE], None], [[int(LARGE)], None]),
+    ("struct(a bigint, b varchar)", {"a": LARGE, "b": PRECISE}, {"a": int(LARGE), "b": str(PRECISE)}),
+    ("varchar[]", [PRECISE], [str(PRECISE)]),
+    ("map(integer, decimal(38,10))", {"7": PRECISE}, {"7": PRECISE}),
+]
+
+
+def test_numbers_in_structures_and_maps_are_those_of_their_types(run: Run) -> None:
+    for type, value in CUT_INSIDE:
+        make(run, "duckdb", type)
+
+        with pytest.raises(
+            ToolError, match=r"Row 1 \(from 0\): the column 'n' is .* as it is; round the number"
+        ):
+            run("duckdb", table="t", rows=[{"id": 1, "n": None}, {"id": 2, "n": value}])
+
+        assert run("duckdb", command="select * from t")["rows"] == []
+
+    for type, value, kept in KEPT_INSIDE:
+        make(run, "duckdb", type)
+
+        run("duckdb", table="t", rows=[{"id": 1, "n": value}, {"id": 2, "n": None}])
+
+        assert run("duckdb", command="select n from t order by id")["rows"] == [{"n": kept}, {"n": None}]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("write", WAYS)
+def test_a_domain_holds_the_numbers_of_its_type(run: Run, write: Any) -> None:
+    run(
+        "postgres",
+        commands=[
+            "create domain amount as numeric(10,2)",
+            "create domain price as amount check (value > 0)",
+            "create table t (id integer, n price)",
+        ],
+    )
+
+    with pytest.raises(ToolError, match=r"Row 0 .* cannot hold 1\.234 as it is"):
+        write(run, "postgres", [{"id": 1, "n": Decimal("1.234")}])
+    with pytest.raises(ToolError, match="price_check"):
+        write(run, "postgres", [{"id": 1, "n": -1}])
+    write(run, "postgres", [{"id": 1, "n": Decimal("1.20")}])
+
+    assert run("postgres", command="select n from t")["rows"] == [{"n": Decimal("1.20")}]
+
+
+@pytest.mark.parametrize("write", WAYS)
+@pytest.mark.parametrize("kind", [POSTGRES, "duckdb"])
+def test_a_column_of_single_floats_says_which_number_it_makes_another(
+    run: Run, kind: str, write: Any
+) -> None:
+    make(run, kind, "real")
+
+    held = [2**24, Decimal("0.1"), 10**11, Decimal("-1234.5"), 0.1, None]
+    assert write(run, kind, [{"id": 1, "n": number} for number in held])["warnings"] == []
+    (said,) = write(run, kind, [{"id": 1, "n": 1}, {"id": 2, "n": 2**24 + 1}])["warnings"]
+
+    assert "Row 1 (from 0): the column 'n' is" in said
+    assert said.endswith("which holds another number than 16777217; make it numeric or text.")
+
+
 @pytest.mark.parametrize("write", WAYS)
 @pytest.mark.parametrize("kind", [POSTGRES, "duckdb"])
 def test_a_float_with_more_digits_than_its_column_is_rounded_with_a_warning(

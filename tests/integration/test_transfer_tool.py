@@ -378,6 +378,21 @@ def test_what_only_postgres_has_comes_as_it_was(tool: Transfer, services: Servic
 
 
 @pytest.mark.postgres
+def test_a_document_that_is_null_does_not_become_null(tool: Transfer, services: Services) -> None:
+    postgres(services, "create table docs (id int, plain json, doc jsonb)")
+    postgres(services, "insert into docs values (1, 'null', 'null'), (2, null, null), (3, '[null]', '{}')")
+
+    moved(tool, {**PG, "table": "docs"}, {**DUCK, "table": "docs", "create": True}, "out")
+    moved(tool, {**DUCK, "table": "docs"}, {**PG, "table": "again", "create": True}, "back")
+
+    assert postgres(services, "select id, plain::text, doc::text from again order by id") == [
+        {"id": 1, "plain": "null", "doc": "null"},
+        {"id": 2, "plain": None, "doc": None},
+        {"id": 3, "plain": "[null]", "doc": "{}"},
+    ]
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     "values", [[[1, 2], ["x"]], [{"x": 1}, {"y": "z"}], [9007199254740993, 0.5], [[1], [{"a": None}]]]
 )

@@ -92,6 +92,10 @@ class Postgres(SqlTool):
     that are written into a column of floats which makes another number of an exact one get a
     warning that names row and column.
 
+    A document that is `null` is null in `rows`, as NULL is, and written as NULL; inside of
+    documents it stays what it is. Where the two differ, read `j::text`, and write with
+    `coalesce(..., 'null')` in SQL.
+
     `COPY ... PROGRAM` is refused, also in the body of a routine. What a routine puts together while
     it runs is the server's to refuse: connect as a role that is no superuser and not in
     `pg_execute_server_program`.

@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from psycopg2 import extensions
 
 #: What is inserted through a view, or a foreign table, gets the defaults of the table behind it.
+#: A value of a domain is written as one of the type below it, and becomes one of the domain last.
 _COLUMNS = """
-    SELECT attname, format_type(atttypid, atttypmod),
+    SELECT attname, (
+            WITH RECURSIVE below(type, modifier, depth) AS (
+                SELECT atttypid, atttypmod, 0
+                UNION ALL
+                SELECT d.typbasetype, d.typtypmod, depth + 1
+                FROM below JOIN pg_type d ON d.oid = below.type AND d.typtype = 'd'
+            )
+            SELECT format_type(type, modifier) FROM below ORDER BY depth DESC LIMIT 1
+        ),
         atthasdef OR attidentity <> '' OR typdefault IS NOT NULL OR relkind NOT IN ('r', 'p'), attnotnull
     FROM pg_attribute JOIN pg_type t ON t.oid = atttypid JOIN pg_class c ON c.oid = attrelid
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""

@@ -6,37 +6,49 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+import struct
+from collections.abc import Mapping
 from decimal import Decimal
-from itertools import chain
+from functools import partial
 from math import isfinite
-from typing import Final
+from typing import Final, assert_never
 
 from noetl.errors import ToolError
 from noetl.facts.json import Json
-from noetl.tools.sql.batches import Spell
+from noetl.tools.sql.batches import Spell, as_digits
+from noetl.tools.sql.number_types import (
+    Fields,
+    Fixed,
+    Floating,
+    Leaf,
+    NumberType,
+    Other,
+    Pairs,
+    Text,
+    cells_of,
+    leaves,
+    number_type,
+)
 from noetl.tools.sql.plan import WritePlan
 
 #: Types of floats.
 FLOATS: Final = ("real", "double precision", "FLOAT", "DOUBLE")
-#: Types, or lists of them, whose numbers have the same number of digits behind the point.
-_FIXED: Final = re.compile(
-    r"(?:smallint|integer|bigint|U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|BIGNUM|(?P<money>money)|"
-    r"(?:numeric|DECIMAL)\([0-9]+,(?P<scale>-?[0-9]+)\))(?:\[\d*\])*"
-)
-_MONEY_SCALE: Final = 2
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?\s*", re.ASCII)
 #: What fits every one of them, or is refused by the database.
 _SURE: Final = frozenset({int, bool, type(None)})
+_DOUBLE_BITS: Final = 53
+#: So many digits tell each single float from all others.
+_SINGLE_DIGITS: Final = 9
 
 
 def fixed_scale(kind: str) -> int | None:
     """Digits behind the point that numbers in a column of a type have; None where each has its own,
     or none is there."""
-    found = _FIXED.fullmatch(kind)
-    if found is None:
-        return None
-    return _MONEY_SCALE if found["money"] else int(found["scale"] or 0)
+    match number_type(kind):
+        case Fixed(scale):
+            return scale
+        case _:
+            return None
 
 
 def exact_spellings(part: WritePlan) -> list[Spell | None]:
@@ -46,16 +58,16 @@ def exact_spellings(part: WritePlan) -> list[Spell | None]:
 
 
 def _spelling(part: WritePlan, column: str, kind: str) -> Spell | None:
-    scale = fixed_scale(kind)
-    if scale is None:
+    shape = number_type(kind)
+    if not any(isinstance(leaf, Fixed | Text) for leaf in leaves(shape)):
         return None
     values = [row.get(column) for row in part.rows]
-    if scale >= 0 and _SURE.issuperset(map(type, values)):
+    if isinstance(shape, Fixed) and shape.scale >= 0 and _SURE.issuperset(map(type, values)):
         return None
     for row, value in zip(part.rows, values, strict=True):
-        if _is_refused(value, scale):
+        if any(_is_refused(leaf, cell) for leaf, cell in cells_of(shape, value)):
             raise inexact(part.number_of(row), column, kind, value)
-    return as_whole if scale == 0 else None
+    return partial(_spelled, shape)
 
 
 def inexact(
@@ -74,37 +86,35 @@ def inexact(
     )
 
 
-def _is_refused(value: Json, scale: int) -> bool:
+def _is_refused(kind: Leaf, value: Json) -> bool:
     """Whether nothing is written. A float comes of a measurement or of computing, and nobody counts
     on all of its digits: a column that has some rounds it, with a warning; one of integers would
     make another number of it."""
-    numbers = chain(_exact_numbers(value), () if scale > 0 else _floats(value))
-    return any(_is_cut(number, scale) for number in numbers)
+    if not isinstance(kind, Fixed):
+        return False
+    number = _exact_number(value)
+    if number is None and kind.scale <= 0:
+        number = _float(value)
+    return number is not None and _is_cut(number, kind.scale)
 
 
-def _exact_numbers(value: Json) -> Iterator[Decimal]:
-    """The exact numbers that a value, or a list of them, is or is written as."""
+def _exact_number(value: Json) -> Decimal | None:
+    """The exact number that a value is, or is written as."""
     match value:
         case bool():
-            return
+            return None
         case int() | Decimal():
-            yield Decimal(value)
-        case str() if (said := number_in(value)) is not None:
-            yield said
-        case list():
-            for item in value:
-                yield from _exact_numbers(item)
+            return Decimal(value)
+        case str():
+            return number_in(value)
+        case _:
+            return None
 
 
-def _floats(value: Json) -> Iterator[Decimal]:
-    """The floats that a value, or a list of them, is, with the digits that every float has: what
-    comes behind them is the noise of computing."""
-    match value:
-        case float() if isfinite(value):
-            yield Decimal(f"{value:.15g}")
-        case list():
-            for item in value:
-                yield from _floats(item)
+def _float(value: Json) -> Decimal | None:
+    """A float with the digits that every float has: what comes behind them is the noise of
+    computing."""
+    return Decimal(f"{value:.15g}") if isinstance(value, float) and isfinite(value) else None
 
 
 def number_in(text: str) -> Decimal | None:
@@ -118,15 +128,23 @@ def _is_cut(number: Decimal, scale: int) -> bool:
     return isinstance(exponent, int) and -exponent > scale and any(digits[scale + exponent :])
 
 
-def as_whole(value: Json) -> Json:
-    """A whole number without a point, which a column of integers takes; all else as it is."""
-    match value:
-        case float() if value.is_integer():
+def _spelled(kind: NumberType, value: Json) -> Json:
+    """Whole numbers without a point, which columns of integers take, and the digits of what becomes
+    a text; all else as it is."""
+    match kind, value:
+        case _, list():
+            return [_spelled(kind, item) for item in value]
+        case Fixed(0), float() if value.is_integer():
             return int(value)
-        case Decimal():
+        case Fixed(0), Decimal():
             return int(value)
-        case list():
-            return list(map(as_whole, value))
+        case Text(), _:
+            return as_digits(value)
+        case Fields(types), Mapping():
+            inner = dict(types)
+            return {name: _spelled(inner.get(name, Other()), item) for name, item in value.items()}
+        case Pairs(_, inner), Mapping():
+            return {name: _spelled(inner, item) for name, item in value.items()}
         case _:
             return value
 
@@ -134,34 +152,63 @@ def as_whole(value: Json) -> Json:
 def rounding_notes(planned: WritePlan) -> set[str]:
     """Warnings of the numbers that columns make others of: the first of each."""
     pairs = zip(planned.columns, planned.types, strict=True)
-    looked_at = {name: kind for name, kind in pairs if kind in FLOATS or rounds_floats(kind)}
+    looked_at = {name: kind for name, kind in pairs if holds_floats(kind) or rounds_floats(kind)}
     notes: dict[str, str] = {}
     every = (row for page in planned.write.pages() for row in page) if looked_at else ()
     for index, row in enumerate(every):
         for name in looked_at.keys() - notes.keys():
-            if _is_rounded(row.get(name), looked_at[name]):
+            cells = cells_of(number_type(looked_at[name]), row.get(name))
+            if any(_is_rounded(leaf, cell) for leaf, cell in cells):
                 notes[name] = rounding_note(index, name, looked_at[name], str(row[name]))
     return set(notes.values())
 
 
+def holds_floats(kind: str) -> bool:
+    """Whether there are floats in a column of the type."""
+    return any(isinstance(leaf, Floating) for leaf in leaves(number_type(kind)))
+
+
 def rounds_floats(kind: str) -> bool:
-    """Whether a column of the type rounds floats: it has digits behind the point."""
-    return (fixed_scale(kind) or 0) > 0
+    """Whether a column of the type rounds floats: its numbers have digits behind the point."""
+    return any(isinstance(leaf, Fixed) and leaf.scale > 0 for leaf in leaves(number_type(kind)))
 
 
 def rounding_note(index: int, name: str, kind: str, number: str) -> str:
     """A warning that a column holds another number than the one of a row."""
-    advice = "make it numeric or text" if kind in FLOATS else "round the number before"
+    advice = "round the number before" if rounds_floats(kind) else "make it numeric or text"
     place = f"Row {index} (from 0): the column '{name}' is {kind}"
     return f"{place}, which holds another number than {number[:60]}; {advice}."
 
 
-def _is_rounded(value: Json, kind: str) -> bool:
-    if kind not in FLOATS:
-        return any(_is_cut(number, fixed_scale(kind) or 0) for number in _floats(value))
-    if type(value) is not int and not isinstance(value, Decimal):
-        return False
+def _is_rounded(kind: Leaf, value: Json) -> bool:
+    match kind:
+        case Fixed(scale):
+            number = _float(value)
+            return number is not None and scale > 0 and _is_cut(number, scale)
+        case Floating(bits):
+            is_exact = type(value) is int or isinstance(value, Decimal)
+            return is_exact and _differs_as_float(Decimal(value), bits)
+        case Text() | Other():
+            return False
+        case _:
+            assert_never(kind)
+
+
+def _differs_as_float(number: Decimal, bits: int) -> bool:
     # What is too large for a float is refused by the database.
     with contextlib.suppress(OverflowError):
-        return Decimal(repr(float(value))) != value
+        nearest = float(number)
+        text = repr(nearest) if bits == _DOUBLE_BITS else _single_text(nearest)
+        return Decimal(text) != number
     return False
+
+
+def _single_text(number: float) -> str:
+    """The shortest text that says the single float next to a number."""
+    single = _as_single(number)
+    texts = (f"{single:.{digits}g}" for digits in range(1, _SINGLE_DIGITS + 1))
+    return next(text for text in texts if _as_single(float(text)) == single)
+
+
+def _as_single(number: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", number))[0])

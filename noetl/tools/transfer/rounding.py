@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Types of numbers that no float may hold, with their digits behind the point.
-_EXACT: Final = re.compile(r"U?BIGINT|DECIMAL\([0-9]+,(?P<scale>[0-9]+)\)")
+_EXACT: Final = re.compile(r"U?(?:INTEGER|BIGINT)|DECIMAL\([0-9]+,(?P<scale>[0-9]+)\)")
+#: Types of floats, by those of the target.
+_FLOATS: Final = {"real": "FLOAT", "double precision": "DOUBLE"}
 #: Type of floats → digits that each of them has.
 _SURE_DIGITS: Final = {"FLOAT": 6, "DOUBLE": 15}
 #: Types whose values may be numbers with digits behind the point, or texts of some.
@@ -84,13 +86,13 @@ def _rounding_test(column: Column, kind: str) -> str:
     does."""
     exact = _EXACT.fullmatch(column.type)
     if exact is not None and kind in FLOATS:
-        return _differs_as_float(quote(column.name), int(exact["scale"] or 0))
+        return _differs_as_float(quote(column.name), int(exact["scale"] or 0), _FLOATS.get(kind, kind))
     is_rounded = column.type in _SURE_DIGITS and rounds_floats(kind) and not kind.endswith("]")
     return _is_cut(column, fixed_scale(kind) or 0) if is_rounded else ""
 
 
-def _differs_as_float(cell: str, scale: int) -> str:
-    written = f"TRY_CAST(CAST(CAST({cell} AS DOUBLE) AS VARCHAR) AS DECIMAL(38,{scale}))"
+def _differs_as_float(cell: str, scale: int, kind: str) -> str:
+    written = f"TRY_CAST(CAST(CAST({cell} AS {kind}) AS VARCHAR) AS DECIMAL(38,{scale}))"
     return f"{cell} IS NOT NULL AND {written} IS DISTINCT FROM CAST({cell} AS DECIMAL(38,{scale}))"
 
 

@@ -102,7 +102,9 @@ class Transfer(Tool):
     with its row, as is one that rounds a float; an exact number with more digits behind the
     point than its column has fails the task before a row is written; in PostgreSQL lists and
     structures are `jsonb`, or arrays where the column is one; from SQLite a column with values
-    of several types is JSON."""
+    of several types is JSON. From PostgreSQL a document that is `null` stays one, and does not
+    become NULL, unless the query yields arrays, intervals or a `numeric` with NaN or more than
+    38 digits as well."""
 
     declaration = ToolDeclaration(
         kind="transfer",

@@ -31,6 +31,13 @@ workflow:
         print("token", token)
         result = {"zip": zip, "count": count, "note": note, "tags": tags, "to": to, "letters": len(token or "")}
 """
+EXACT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: exact, path: shop/exact}
+workload: {n: 1, half: 1}
+workflow: [{step: start, tool: {kind: noop, input: {n: "{{ n }}", half: "{{ half }}"}}}]
+"""
 CANARY = "Kanari-of-the-command"
 
 
@@ -52,6 +59,15 @@ def test_text_stays_what_its_declared_type_makes_of_it(cli: Any, file: str) -> N
         "to": {"house": "1e3", "floor": 2},
         "letters": 0,
     }
+
+
+def test_a_number_that_no_float_holds_keeps_its_digits(cli: Any, tmp_path: Path) -> None:
+    digits = "0.1234567890123456789"
+    (tmp_path / "exact.yaml").write_text(EXACT)
+
+    ended = cli("run", str(tmp_path / "exact.yaml"), f"--set=n={digits}", "--set=half=0.5")
+
+    assert json.loads(ended.out, parse_float=str) == {"n": digits, "half": "0.5"}
 
 
 def test_every_fault_is_a_line_and_the_code_is_2(cli: Any, file: str) -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +52,17 @@ def test_a_playbook_is_registered_started_and_waited_for(client: Client) -> None
     assert client.result(started.execution_id) == found
     assert client.report(started.execution_id)["steps"]["double"]["status"] == "done"
     assert client.run("client/double", {"n": 3}, timeout_s=GUARD_S) == {"double": 6}
+
+
+def test_numbers_that_no_float_holds_keep_their_digits_on_their_way(client: Client, url: str) -> None:
+    given, doubled = {"n": Decimal("0.1234567890123456789")}, {"double": Decimal("0.2469135780246913578")}
+
+    async def run_awaited() -> Any:
+        async with AsyncClient(url) as opened:
+            return await opened.run("client/double", given, timeout_s=GUARD_S)
+
+    assert client.run("client/double", given, timeout_s=GUARD_S) == doubled
+    assert asyncio.run(run_awaited()) == doubled
 
 
 def test_executions_are_run_again_and_forked(client: Client) -> None:
