@@ -107,7 +107,7 @@ def test_a_loop_of_many_iterations_is_a_strip_that_does_not_grow_with_them(
     visit = look(site.url)
     open_execution(visit, many)
     each = visit.page.get_by_role("list", name="Steps").get_by_role("listitem")
-    await_text(each, f"{ITEMS:,} / {ITEMS:,}")
+    await_text(each, f"{ITEMS:,} of {ITEMS:,}")
     assert each.locator("svg.track rect").count() < 300
     check_axe(visit.page)
     visit.shoot("run-many")

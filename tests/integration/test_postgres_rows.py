@@ -137,7 +137,9 @@ def test_rows_come_as_a_list_or_as_an_answer_and_none_is_none(tool: Postgres) ->
 
     assert run(tool, table="rows_test.t", rows=answer).result["rows_written"] == 1
     assert run(tool, table="rows_test.t", rows=[]).result["rows_written"] == 0
-    assert run(tool, table="rows_test.t", rows=None, mode="replace").result["rows_written"] == 0
+    assert run(tool, table="rows_test.t", rows=None).result["rows_written"] == 0
+    assert rows(tool, "select * from rows_test.t") == [{"id": 7}]
+    assert run(tool, table="rows_test.t", rows=[], mode="replace").result["rows_written"] == 0
     assert rows(tool, "select * from rows_test.t") == []
 
 
