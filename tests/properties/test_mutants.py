@@ -248,7 +248,7 @@ def no_dedup_key(patch: pytest.MonkeyPatch) -> None:
 
 def _unlocked_turn(
     rt: Runtime, *, send_first: bool, checked: bool
-) -> tuple[list[str], list[turns.FailedTurn]]:
+) -> tuple[list[str], list[turns.UnservedExecution]]:
     """A turn that reads in one transaction and writes in another."""
     now = rt.clock()
     with rt.store.read() as tx:

@@ -23,21 +23,21 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class FailedTurn:
+class UnservedExecution:
     """An execution that a defect keeps from being served. It still owes its turn."""
 
     execution_id: str
     error: Exception
 
 
-def advance(rt: Runtime) -> list[FailedTurn]:
+def advance(rt: Runtime) -> list[UnservedExecution]:
     """Answers one wake: serves all executions that owe a turn. Returns those that cannot be served.
 
     An execution that was passed over, because a worker is just reporting to it, may have no
     other wake for what it owed before: its lock is waited for, in a transaction that holds no
     other yet.
     """
-    failed: dict[str, FailedTurn] = {}
+    failed: dict[str, UnservedExecution] = {}
     waiting = [""]
     while waiting:
         waiting, failures = take_turns(rt, waiting[0])
@@ -45,7 +45,7 @@ def advance(rt: Runtime) -> list[FailedTurn]:
     return list(failed.values())
 
 
-def take_turns(rt: Runtime, execution_id: str = "") -> tuple[list[str], list[FailedTurn]]:
+def take_turns(rt: Runtime, execution_id: str = "") -> tuple[list[str], list[UnservedExecution]]:
     """One transaction, after a wait for `execution_id` where one is named: executions that still
     owe a turn (no name where it is not known who), and those that cannot be served."""
     now = rt.clock()
@@ -79,7 +79,7 @@ def _is_settled(turn: Turn) -> bool:
     return turn.caught_up and not (begun or retry_due(turn.after))
 
 
-def _serve_each(rt: Runtime) -> tuple[list[str], list[FailedTurn]]:
+def _serve_each(rt: Runtime) -> tuple[list[str], list[UnservedExecution]]:
     with rt.store.read() as tx:
         ids = tx.executions.owing(rt.clock(), rt.limits.turn_executions)
     ends = [_serve_alone(rt, execution_id) for execution_id in ids]
@@ -87,7 +87,7 @@ def _serve_each(rt: Runtime) -> tuple[list[str], list[FailedTurn]]:
     return [""] if len(failed) < len(ids) else [], failed
 
 
-def _serve_alone(rt: Runtime, execution_id: str) -> FailedTurn | None:
+def _serve_alone(rt: Runtime, execution_id: str) -> UnservedExecution | None:
     """An execution that cannot be served still owes a turn, and is tried again at the next wake.
     Its instant is a new one, so that an id that another process has drawn in the same millisecond
     is not drawn again."""
@@ -104,7 +104,7 @@ def _serve_alone(rt: Runtime, execution_id: str) -> FailedTurn | None:
     except Exception as error:
         # See `take_turns`.
         log.exception("Execution %s cannot be served", execution_id, extra={"execution": execution_id})
-        return FailedTurn(execution_id, error)
+        return UnservedExecution(execution_id, error)
     return None
 
 
