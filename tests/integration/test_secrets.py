@@ -274,7 +274,8 @@ def test_the_secrets_tool_yields_a_reference_to_the_version_that_it_found(
     ("tool", "kind", "says"),
     [
         (
-            "{kind: secrets, name: nosuch}",
+            # A name that stands there is asked for before anything runs.
+            "{kind: secrets, name: \"{{ 'no' ~ 'such' }}\"}",
             "auth",
             "There is no credential 'nosuch'. Set it with `noetl credential",
         ),
