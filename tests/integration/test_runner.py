@@ -301,10 +301,10 @@ def test_a_runner_that_dies_under_a_call_takes_along_what_left_its_group(
 ) -> None:
     reply = python(
         runner,
-        "import os, signal, subprocess, time\n"
+        "import os, signal, subprocess\n"
         "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))\n"
-        "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
+        "os.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()",
     )
     assert reply.status == "died"
     until(lambda: gone(int((tmp_path / "pid").read_text())), "what it started to end")
@@ -386,13 +386,13 @@ def test_when_the_worker_dies_everything_below_it_dies(tmp_path: Path) -> None:
 def test_what_outlives_a_worker_and_its_runner_is_ended_by_the_next_sweep(tmp_path: Path) -> None:
     """All that could have ended it was killed at one instant."""
     code = (
-        "import os, subprocess, time\n"
+        "import os, signal, subprocess\n"
         "forked = os.fork()\n"
-        "if forked == 0:\n os.setsid(); time.sleep(600)\n"
+        "if forked == 0:\n os.setsid(); signal.pause()\n"
         "p = subprocess.Popen(['setsid', 'sleep', '600'])\n"
         f"open({str(tmp_path / 'pids')!r}, 'w').write("
         "f'{os.getppid()} {os.getpid()} {forked} {p.pid}')\n"
-        "time.sleep(600)"
+        "signal.pause()"
     )
     worker, pids_file = start_worker(tmp_path / "runs", code), tmp_path / "pids"
     until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 4, "its code to run")

@@ -17,6 +17,7 @@ from noetl.errors import ToolError
 from noetl.facts.json import Json
 from noetl.tools.sql.batches import Spell, as_digits
 from noetl.tools.sql.number_types import (
+    TEXT,
     Fields,
     Fixed,
     Floating,
@@ -59,15 +60,22 @@ def exact_spellings(part: WritePlan) -> list[Spell | None]:
 
 def _spelling(part: WritePlan, column: str, kind: str) -> Spell | None:
     shape = number_type(kind)
-    if not any(isinstance(leaf, Fixed | Text) for leaf in leaves(shape)):
+    # A text that stands by itself is written as all texts are.
+    if kind == TEXT or not any(isinstance(leaf, Fixed | Text) for leaf in leaves(shape)):
         return None
     values = [row.get(column) for row in part.rows]
-    if isinstance(shape, Fixed) and shape.scale >= 0 and _SURE.issuperset(map(type, values)):
+    if isinstance(shape, Fixed) and _fits_by_type(shape.scale, set(map(type, values))):
         return None
     for row, value in zip(part.rows, values, strict=True):
         if any(_is_refused(leaf, cell) for leaf, cell in cells_of(shape, value)):
             raise inexact(part.number_of(row), column, kind, value)
     return partial(_spelled, shape)
+
+
+def _fits_by_type(scale: int, types: set[type]) -> bool:
+    """Whether no value of these types is refused, or written otherwise."""
+    sure = _SURE | {float} if scale > 0 else _SURE
+    return scale >= 0 and types <= sure
 
 
 def inexact(
@@ -152,15 +160,25 @@ def _spelled(kind: NumberType, value: Json) -> Json:
 def rounding_notes(planned: WritePlan) -> set[str]:
     """Warnings of the numbers that columns make others of: the first of each."""
     pairs = zip(planned.columns, planned.types, strict=True)
-    looked_at = {name: kind for name, kind in pairs if holds_floats(kind) or rounds_floats(kind)}
-    notes: dict[str, str] = {}
-    every = (row for page in planned.write.pages() for row in page) if looked_at else ()
+    left = {
+        name: (kind, number_type(kind)) for name, kind in pairs if holds_floats(kind) or rounds_floats(kind)
+    }
+    notes = set[str]()
+    every = (row for page in planned.write.pages() for row in page) if left else ()
     for index, row in enumerate(every):
-        for name in looked_at.keys() - notes.keys():
-            cells = cells_of(number_type(looked_at[name]), row.get(name))
-            if any(_is_rounded(leaf, cell) for leaf, cell in cells):
-                notes[name] = rounding_note(index, name, looked_at[name], str(row[name]))
-    return set(notes.values())
+        rounded = [name for name, (_, shape) in left.items() if _holds_rounded(shape, row.get(name))]
+        for name in rounded:
+            notes.add(rounding_note(index, name, left.pop(name)[0], str(row[name])))
+    return notes
+
+
+def _holds_rounded(shape: NumberType, value: Json) -> bool:
+    """Whether a column of the shape makes another number of the value, or of one within it."""
+    if value is None or (type(value) is float and isinstance(shape, Floating)):
+        return False
+    if isinstance(shape, Fixed | Floating) and not isinstance(value, list):
+        return _is_rounded(shape, value)
+    return any(_is_rounded(leaf, cell) for leaf, cell in cells_of(shape, value))
 
 
 def holds_floats(kind: str) -> bool:
@@ -183,8 +201,11 @@ def rounding_note(index: int, name: str, kind: str, number: str) -> str:
 def _is_rounded(kind: Leaf, value: Json) -> bool:
     match kind:
         case Fixed(scale):
+            # Most floats are what they are rounded to: no need to look at their digits.
+            if scale <= 0 or not isinstance(value, float) or round(value, scale) == value:
+                return False
             number = _float(value)
-            return number is not None and scale > 0 and _is_cut(number, scale)
+            return number is not None and _is_cut(number, scale)
         case Floating(bits):
             is_exact = type(value) is int or isinstance(value, Decimal)
             return is_exact and _differs_as_float(Decimal(value), bits)

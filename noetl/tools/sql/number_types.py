@@ -16,6 +16,8 @@ _FIXED: Final = re.compile(
     r"(?:numeric|DECIMAL)\([0-9]+,(?P<scale>-?[0-9]+)\)"
 )
 _MONEY_SCALE: Final = 2
+#: What DuckDB calls texts.
+TEXT: Final = "VARCHAR"
 _FLOATS: Final = {"real": 24, "FLOAT": 24, "double precision": 53, "DOUBLE": 53}
 _LIST: Final = re.compile(r"(.+)\[\d*\]", re.DOTALL)
 _NESTED: Final = re.compile(r"(STRUCT|MAP)\((.*)\)", re.DOTALL)
@@ -79,7 +81,7 @@ def number_type(kind: str) -> NumberType:
         return Fixed(_MONEY_SCALE if fixed["money"] else int(fixed["scale"] or 0))
     if (bits := _FLOATS.get(kind)) is not None:
         return Floating(bits)
-    return Text() if kind == "VARCHAR" else Other()
+    return Text() if kind == TEXT else Other()
 
 
 def _nested_type(word: str, parts: list[str]) -> NumberType:
